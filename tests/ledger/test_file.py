@@ -271,7 +271,7 @@ def test_a_file_that_is_no_ledger_is_refused(tmp_path, ledger):
 HOLDING = """
 import os
 from counterpoise import Ledger
-with Ledger.open("l") as ledger, ledger._file.alone(0):
+with Ledger.open("l") as ledger, ledger._file.exclusive(0):
     os.write(1, b"held\\n")
     os.read(0, 1)
 """

@@ -15,7 +15,7 @@ from counterpoise.tables.model_io import read_contents
 
 
 def missing_value_constants(stored: TableModel) -> dict[Feature, float]:
-    """What stands for a missing value in each feature of a column of numbers or dates.
+    """Return the value of a missing number in each feature of a column of numbers or dates.
 
     Without a feature that indicates it, that is the mean of all values that were learned. Empty if
     rows with missing values have no prediction.

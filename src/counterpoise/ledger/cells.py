@@ -36,7 +36,7 @@ def triangle(d: Any) -> Any:
 
 @lru_cache(maxsize=8)
 def places(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows and columns of the numbers of a triangle."""
+    """Return rows and columns of the numbers of a triangle."""
     return np.tril_indices(d)
 
 
@@ -79,7 +79,7 @@ def size_of(d: Any, removed: Any) -> Any:
 
 
 def packed(cell: Moments) -> tuple[bytes, bool]:
-    """The moments of one class as bytes, and whether rows were removed from them."""
+    """Return the moments of one class as bytes, and whether rows were removed from them."""
     d = len(cell.anchor)
     least = np.maximum(cell.C[0].diagonal(), 0.0)
     removed = bool(cell.removed.any() or not np.array_equal(cell.max_scatter[0], least))
@@ -100,7 +100,7 @@ def packed(cell: Moments) -> tuple[bytes, bool]:
 def unpacked(
     data: bytes, d: int, removed: bool, label: Labels, weight: tuple[float, float, float], wide: int
 ) -> Moments:
-    """The moments of one class, widened to so many features; weight is n, remainder and minimum."""
+    """Return the moments of one class, widened; weight is n, its remainder and the minimum."""
     numbers, where = np.frombuffer(data), layout(d, removed)
     cell = Moments(label, np.zeros(wide))
     cell.n[:], cell.weight_remainder[:], cell.min_row_weight[:] = weight
@@ -164,7 +164,7 @@ BucketIndex = NDArray[np.void]  # records of HEAD
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some cells: their heads and their data, in the same order."""
+    """Block of cells: their index and their data, in the same order."""
 
     heads: BucketIndex
     data: Sequence[bytes]
@@ -296,7 +296,7 @@ FEW = 0.3  # of the cells: fewer are copied, instead of being given the weight 0
 
 @dataclass(eq=False)
 class ClassCells:
-    """The cells of one class, by time."""
+    """Cells of one class, by time."""
 
     start: Counts  # their buckets and segments, and how many rows they have
     stop: Counts
@@ -373,7 +373,7 @@ class ClassCells:
 
 
 class MomentSum:
-    """The sum of cells of one class, which come part by part."""
+    """Sum of cells of one class, which arrive in parts."""
 
     def __init__(self, d: int) -> None:
         self._own: list[Vector] = []

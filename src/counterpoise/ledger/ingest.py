@@ -142,7 +142,7 @@ class CellWriter:
 
     @property
     def file(self) -> File:
-        """The file of the ledger, which whoever only gathers has not."""
+        """File of the ledger, which must exist."""
         assert self._file is not None
         return self._file
 
@@ -218,7 +218,7 @@ class CellWriter:
         return rows >= BATCH_ROWS or rows * max(len(self.encoding.features), 1) >= BATCH_VALUES
 
     def _buckets(self, chunk: Chunk, kept: Any) -> tuple[Counts, Counts]:
-        """Where the buckets of the rows begin and end."""
+        """Return the start and end of the bucket of each row."""
         settings, name = self.book.settings, self.book.settings.timestamp
         t = times(chunk, name, kept, self.book.encoding.columns.time_format)
         fine = settings.every in ("minute", "hour")
@@ -298,7 +298,7 @@ class CellWriter:
         self.file.put_cells(written)
 
     def grouped(self) -> dict[Key, tuple[int, int, Moments, Row | None]]:
-        """What was read as moments of each cell, with its end, its rows, and what it has so far."""
+        """Return the moments of the new rows of each cell, with its end, rows and stored row."""
         pending, self._pending = self._pending, Pending()
         if not pending.rows:
             return {}
@@ -401,7 +401,7 @@ def removed(cell: Moments, less: Moments, names: list[str]) -> Moments:
 
 
 def _joined(parts: list[Rows], d: int) -> Rows:
-    """Rows that were read with fewer features at first, as one matrix."""
+    """Return rows as one matrix; those read first may have fewer features."""
     if any(sp.issparse(part) for part in parts):
         wide = [sp.csr_array(part) for part in parts]
         for part in wide:
@@ -420,7 +420,7 @@ def _array(labels: Mapping[Any, int]) -> Labels:
 
 
 class CellKey(NamedTuple):
-    """Where a cell belongs: where its bucket begins, the values of its segment, its label."""
+    """Key of a cell: start of its bucket, values of its segment, label."""
 
     start: int
     segment: tuple[str | None, ...]
@@ -473,7 +473,7 @@ class PartialAggregator(CellWriter):
 
 
 def hash_of(cells: Mapping[CellKey, PartialCell], names: list[str]) -> str:
-    """What these cells hold, by the bits of their rows, whatever parts and order they came in."""
+    """Return a hash of the rows of cells, independent of their parts and their order."""
     order = sorted(range(len(names)), key=names.__getitem__)
     sums = xxh3_128()
     for place in sorted(cells, key=lambda one: (one.start, json.dumps(one[1:]))):
@@ -697,7 +697,7 @@ def drop(file: File, book: LedgerMetadata, until: int) -> int:
 
 
 def _is_within(row: Row, every: str) -> bool:
-    """Whether a cell is finer than such buckets, or the same."""
+    """Return whether a cell is finer than such buckets, or equal."""
     start = np.array([row.start])
     whole = int(time_buckets.ending(time_buckets.beginning(start.astype(float), every), every)[0])
     return row.stop <= whole and row.stop - row.start < int(

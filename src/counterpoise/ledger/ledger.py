@@ -1005,7 +1005,7 @@ class Ledger:
 
 
 def _rule(options: Mapping[str, Any]) -> SolverOptions:
-    """How many sets are solved at once."""
+    """Return the number of sets that are solved in one step."""
     require_options(options)
     strange = [name for name in options if name not in RULE]
     if strange:
@@ -1077,7 +1077,7 @@ def _same_model(model: BalancedRidgeClassifier, found: Uncertainty) -> Uncertain
 
 
 def _unsettled(file: File) -> bool:
-    """Whether a file was made, and nothing was ever written into it."""
+    """Return whether a file was created, and nothing was ever written into it."""
     with file.reading():
         return file.digest_text() is None
 

@@ -1,4 +1,4 @@
-"""What a ledger knows besides its cells: settings, columns, labels, segments, and its inputs."""
+"""Metadata of a ledger: settings, columns, labels, segments and inputs."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ class LedgerColumns(Columns):
         return name in self.beside or super().is_needed(name)
 
     def of_a_model(self) -> Columns:
-        """The same for a model, which has no use for the time."""
+        """Return the columns of a model, which has no time of a row."""
         return Columns(**{f.name: getattr(self, f.name) for f in fields(Columns)})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How rows are put into cells."""
+    """Settings by which rows are added to cells."""
 
     timestamp: str  # column of the time of each row
     every: str = "day"  # size of the buckets
@@ -140,7 +140,7 @@ class LedgerMetadata:
 
     @classmethod
     def read(cls, file: File, given: Mapping[str, Any]) -> LedgerMetadata:
-        """What is in a file, if it agrees with what somebody has named."""
+        """Read the metadata of a file, and check it against the settings of the user."""
         contents = file.contents()
         meta = contents.meta
         try:
@@ -258,7 +258,7 @@ class LedgerMetadata:
         return [feature.name for feature in self.encoding.features]
 
     def label_array(self) -> Labels:
-        """The classes, by number."""
+        """Return the classes, by number."""
         return np.array(self.labels)
 
     def _require_same(self, given: Mapping[str, Any], path: str) -> None:

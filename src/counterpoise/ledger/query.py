@@ -22,7 +22,7 @@ OLDEST = 1000.0  # half-lives, after which a row weighs nothing
 
 @dataclass(frozen=True)
 class Selection:
-    """Which rows, and how much they weigh."""
+    """Selection of rows, and their weights."""
 
     since: int | None = None  # from when, and until just before when, in seconds
     until: int | None = None
@@ -49,7 +49,7 @@ class Selection:
         return ", ".join(said) or "everything"
 
     def segments(self, book: LedgerMetadata) -> Flags:
-        """Which segments are in it."""
+        """Return which segments are selected."""
         chosen = np.ones(len(book.segments), dtype=bool)
         for column, values, out in self.where:
             at = book.settings.by.index(column)
@@ -62,7 +62,7 @@ class Selection:
         return chosen
 
     def chosen(self, start: Counts, stop: Counts, segment: Counts, segments: Flags) -> Flags:
-        """Which cells are in it, by their times and segments; raise if one is cut."""
+        """Return which cells are selected by time and segment; raise if one is cut."""
         inside = segments[segment]
         for name, point in (("since", self.since), ("until", self.until)):
             if point is not None:

@@ -1,4 +1,4 @@
-"""The file: cells, their columns, and what was learned from where, in one SQLite database.
+"""Ledger file: cells, their columns and records of inputs in one SQLite database.
 
 Everything that belongs together is written in one transaction: a killed process leaves the file as
 it was before the transaction or after it. One process writes at a time; its name is in the file.
@@ -41,7 +41,7 @@ SUMS = 1 << 128  # hashes of heads are added modulo this
 
 @dataclass
 class Contents:
-    """Everything in a ledger except the cells: values as JSON has them."""
+    """Contents of a ledger except the cells: values as JSON has them."""
 
     meta: dict[str, Any] = field(default_factory=dict)  # settings, columns and counters
     labels: list[Any] = field(default_factory=list)  # values by number
@@ -197,7 +197,7 @@ class File:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """One state of the file, whoever writes meanwhile."""
+        """Read one state of the file, independent of other writers."""
         with self._told():
             if self._base().in_transaction:
                 yield
@@ -582,7 +582,7 @@ def _schema() -> list[tuple[str, str, str, str | None]]:
 
 
 def _size(path: str) -> int:
-    """Bytes of a file; 0 if there is none, or none any more."""
+    """Return the bytes of a file; 0 if it does not exist."""
     try:
         return os.stat(path).st_size
     except FileNotFoundError:
@@ -590,7 +590,7 @@ def _size(path: str) -> int:
 
 
 def identity(path: str) -> tuple[int, ...]:
-    """Which file has a name now; nothing if none has."""
+    """Return the identity of the file of a name; nothing if it does not exist."""
     try:
         found = os.stat(path)
     except FileNotFoundError:

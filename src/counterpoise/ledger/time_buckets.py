@@ -41,7 +41,7 @@ def require_every(every: str, option: str = "every") -> None:
 
 
 def beginning(t: Vector, every: str) -> Counts:
-    """Where the buckets of points in time begin."""
+    """Return the start of the bucket of each point in time."""
     start: Counts
     if every in FIXED:
         size, shift = FIXED[every], MONDAY if every == "week" else 0
@@ -54,7 +54,7 @@ def beginning(t: Vector, every: str) -> Counts:
 
 
 def ending(start: Counts, every: str) -> Counts:
-    """Where the buckets that begin there end."""
+    """Return the end of each bucket, given its start."""
     if every in FIXED:
         return start + FIXED[every]
     month = start.astype("datetime64[s]").astype("datetime64[M]").astype(np.int64) + MONTHS[every]
@@ -65,7 +65,7 @@ def ending(start: Counts, every: str) -> Counts:
 def bucket_bounds(
     t: Vector, every: str, coarse: Sequence[tuple[int, str]]
 ) -> tuple[Counts, Counts]:
-    """Where the buckets of points in time begin and end, some of which are coarser by now.
+    """Return the start and end of the buckets of points in time, some of which are coarser.
 
     ``coarse`` says until when which buckets are kept.
     """

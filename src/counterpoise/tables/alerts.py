@@ -24,7 +24,7 @@ DAY = 86400.0
 
 
 class AlertInput(NamedTuple):
-    """What predictions say of the class that alerts are about, of the rows that have any."""
+    """Predictions of the positive class for the rows of a chunk that have one."""
 
     # its probability, under balanced classes and under the stream's own frequencies
     balanced: Vector
@@ -41,8 +41,8 @@ class Alerts(Protocol):
         """Columns of the input that it needs."""
         ...
 
-    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
-        """Return which of the rows that have predictions are to be told of, (n,)."""
+    def decide(self, chunk: Chunk, predicted: AlertInput) -> Flags:
+        """Return which of the rows that have predictions get an alert, (n,)."""
         ...
 
 
@@ -54,9 +54,9 @@ class Threshold:
     def __init__(self, least: float) -> None:
         self.least = least
 
-    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
-        """Return which rows are to be told of."""
-        result: Flags = told.balanced >= self.least
+    def decide(self, chunk: Chunk, predicted: AlertInput) -> Flags:
+        """Return which rows get an alert."""
+        result: Flags = predicted.balanced >= self.least
         return result
 
 
@@ -86,16 +86,18 @@ class ExpectedCost:
             )
         return price
 
-    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
-        """Return which rows are to be told of."""
-        price = self.price(chunk, told.kept)
+    def decide(self, chunk: Chunk, predicted: AlertInput) -> Flags:
+        """Return which rows get an alert."""
+        price = self.price(chunk, predicted.kept)
         return (
-            should_alert(told.stream, price, self.alarm) if len(told.stream) else told.stream > 1.0
+            should_alert(predicted.stream, price, self.alarm)
+            if len(predicted.stream)
+            else predicted.stream > 1.0
         )
 
 
 class TopShare:
-    """Whether a value is among the highest share of recent ones; no value is judged by later ones.
+    """Rule that alerts about the highest share of recent values; later values have no effect.
 
     Examples
     --------
@@ -111,9 +113,9 @@ class TopShare:
         self._late: deque[float] = deque([] if late is None else late[-MAX_RECENT_SCORES:].tolist())
         self._sorted: list[float] = sorted(self._late)
 
-    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
-        """Return which rows are to be told of."""
-        return self.among(told.rank)
+    def decide(self, chunk: Chunk, predicted: AlertInput) -> Flags:
+        """Return which rows get an alert."""
+        return self.among(predicted.rank)
 
     def among(self, values: Vector) -> Flags:
         """Judge n values, in order, and return n flags."""
@@ -130,9 +132,9 @@ class TopShare:
 
 
 class DailyQuota:
-    """So many alerts a day: the highest by the rate at which rows come, never more on one day.
+    """Rule that alerts about at most ``most`` rows per day: the highest by the rate of rows.
 
-    Rows come at the rate of the last 10,000 of them: m rows in t days. A row is told of if it is
+    Rows come at the rate of the last 10,000 of them: m rows in t days. A row gets an alert if it is
     among the share N t / m of the highest recent ones, and its day has had fewer than N alerts.
 
     Examples
@@ -156,11 +158,11 @@ class DailyQuota:
         self._times: deque[float] = deque(maxlen=MAX_RECENT_SCORES)
         self._spent: dict[int, int] = {}
 
-    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
-        """Return which rows are to be told of."""
+    def decide(self, chunk: Chunk, predicted: AlertInput) -> Flags:
+        """Return which rows get an alert."""
         (column,) = self.columns
-        when = read(chunk, column, "timestamp", told.kept, time_format=self.time_format)
-        return self.among(told.rank, when)
+        when = read(chunk, column, "timestamp", predicted.kept, time_format=self.time_format)
+        return self.among(predicted.rank, when)
 
     def among(self, values: Vector, when: Vector) -> Flags:
         """Judge n values at n times, in seconds, in order, and return n flags."""
@@ -184,13 +186,13 @@ class TopPerDay:
         self.per_day, self.columns, self.time_format = per_day, (column,), time_format
         self._rows, self._highest = 0, dict[int, list[tuple[float, int]]]()
 
-    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
+    def decide(self, chunk: Chunk, predicted: AlertInput) -> Flags:
         """Rank the rows of a chunk within their days, and return no alerts yet, (n,)."""
         (column,) = self.columns
-        when = read(chunk, column, "timestamp", told.kept, time_format=self.time_format)
-        rows = self._rows + np.flatnonzero(told.kept)
+        when = read(chunk, column, "timestamp", predicted.kept, time_format=self.time_format)
+        rows = self._rows + np.flatnonzero(predicted.kept)
         self._rows += chunk.rows
-        self.rank(told.rank, when, rows)
+        self.rank(predicted.rank, when, rows)
         return np.zeros(len(rows), dtype=bool)
 
     def rank(self, values: Vector, when: Vector, rows: Any) -> None:

@@ -1,7 +1,7 @@
-"""Every problem of a file at once, without learning it.
+"""Check of a file that reports all its problems without learning it.
 
-A row with a problem is told of and left out, and the rest is looked at again; a column whose
-problem is no row's is told of and left out as well.
+A row with a problem is reported and left out, and the other rows are checked again. A column
+whose problem does not belong to one row is reported and left out as well.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Checked(Chunk):
     places: tuple[int, ...] = ()  # their positions within the chunk, from 0
 
     def only(self, rows: Flags) -> Checked:
-        """The rows that are meant."""
+        """Return the selected rows."""
         part = super().only(rows)
         assert isinstance(part, Checked)
         return replace(part, places=tuple(np.array(self.places, dtype=int)[rows].tolist()))
@@ -94,7 +94,7 @@ class Checker:
             yield error
 
     def _of(self, chunk: Chunk) -> list[DataError]:
-        """The problems of the rows of a chunk, in their order."""
+        """Return the problems of the rows of a chunk, in their order."""
         fields = {name: getattr(chunk, name) for name in Chunk.__dataclass_fields__}
         rest = Checked(**fields, places=tuple(range(chunk.rows)))
         found: list[tuple[int, DataError]] = []
@@ -127,7 +127,7 @@ class Checker:
         return [error for _, error in sorted(found, key=lambda one: one[0])]
 
     def _without_dropped(self, chunk: Checked) -> Checked:
-        """Rows without the columns that were told of."""
+        """Return rows without the columns that were reported."""
         if not self._dropped & set(chunk.columns):
             return chunk
         columns = self.encoding.columns.dropping(self._dropped)
@@ -180,7 +180,7 @@ def _columns_of(error: DataError) -> list[str]:
 
 
 def _odd(chunk: Chunk, name: str) -> list[int]:
-    """Rows of a column of text that hold no number, where most do."""
+    """Return the rows of a text column that are not numbers, if most rows are."""
     column = chunk.columns.get(name)
     if column is None or not chunk.cells or not pa.types.is_string(column.type):
         return []

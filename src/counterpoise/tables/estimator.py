@@ -1,4 +1,4 @@
-"""The two kinds of engines in a table model: their options, and what differs between them."""
+"""Options of the two kinds of engines in a table model, and differences between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictions as they were served, judged by labels that came later, joined by an id."""
+"""Evaluation of a model, and of logged predictions by labels that are joined by an id."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class EvaluationResult:
     def bill(self, positive: Any, position: int, price: Any = None) -> CostSummary | None:
         """Return what decisions about a class have cost, if there are probabilities and prices.
 
-        ``price`` is what a miss costs, where nobody has said.
+        ``price`` is the cost of a miss, if none was set.
         """
         risk, price = self.risk(position), self.price if price is None else price
         if risk is None or price is None:
@@ -77,7 +77,7 @@ class EvaluationResult:
 
 @dataclass(frozen=True, eq=False)
 class CostSummary:
-    """What decisions have cost."""
+    """Costs of decisions."""
 
     curve: CostCurve  # what each threshold would have cost
     cost: float  # what the decisions have cost
@@ -89,7 +89,7 @@ class CostSummary:
 
 
 class Watcher(Protocol):
-    """Told of each chunk."""
+    """Observer of chunks."""
 
     def chunk(self, source: Source, rows: int) -> None:
         """Count rows of an input."""
@@ -161,7 +161,7 @@ def evaluate_model(
 
 
 class _First:
-    """The first encoded rows, of which there are to be so many."""
+    """First encoded rows, up to a number."""
 
     def __init__(self, rows: int) -> None:
         self._left, self._kept = rows, list[Matrix]()
@@ -315,7 +315,7 @@ class _Part(NamedTuple):
 def _part(
     chunk: Chunk, kept: Flags, labels: list[str], classes: list[str], prices: ExpectedCost | None
 ) -> _Part:
-    """What was told of the rows of a chunk that are kept."""
+    """Return the logged predictions of the selected rows of a chunk."""
     at = np.flatnonzero(kept)
     said = cell_parsing.texts(chunk, "prediction").to_pylist()
     two = len(classes) == 2
@@ -334,7 +334,7 @@ def _part(
 
 
 def _classes(chunk: Chunk) -> list[str]:
-    """The labels that predictions know, by the names of their columns."""
+    """Return the classes of logged predictions, by the names of their columns."""
     found = [c.removeprefix(PREFIX) for c in chunk.offered or chunk.columns if c.startswith(PREFIX)]
     if len(found) < 2:
         raise DataError(

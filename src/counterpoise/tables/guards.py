@@ -22,7 +22,7 @@ MIN_ROWS_TO_FREEZE_CLASSES = 1000  # rows after which a new label is more likely
 
 @dataclass
 class Guards:
-    """What the user allows, and what the user should be told."""
+    """Permissions of the user, and messages for the user."""
 
     path: str  # the model file
     positive: str | None = None  # the class that alerts are about, as it is written

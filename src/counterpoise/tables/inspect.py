@@ -1,4 +1,4 @@
-"""What is in a model file, describe_model."""
+"""Description of a model file."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _condition(model: RidgeModel) -> float:
 
 
 def _verdicts(model: RidgeModel) -> dict[str, Any] | None:
-    """Rows that were judged before they were learned, and the calibration error that they show."""
+    """Return the number of rows that were scored before learning, and their calibration errors."""
     found = model.state.calibration
     if found is None or not found.rows or not model.options.calibrate:
         return None

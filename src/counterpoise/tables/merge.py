@@ -78,7 +78,7 @@ def merge_models(
 
 
 def _chosen(one: Model, two: Model, names: tuple[str, str]) -> AutoModel:
-    """One model that chooses of two, whose maps must be the same."""
+    """Return the merger of two models that average, whose maps must be equal."""
     first, second = as_auto(one), as_auto(two)
     if first is None or second is None or not _has_same_maps(first, second):
         raise DataError(
@@ -95,7 +95,7 @@ def _has_same_maps(one: AutoModel, two: AutoModel) -> bool:
 
 
 def _held(one: TableModel, two: TableModel, features: tuple[Feature, ...]) -> Counts | None:
-    """Rows of both that hold each feature, if both have counted."""
+    """Return the rows of both models that have each feature, if both have counted them."""
     index = {feature: j for j, feature in enumerate(features)}
     held = np.zeros(len(features), dtype=np.int64)
     for stored in (one, two):
@@ -109,7 +109,7 @@ def _held(one: TableModel, two: TableModel, features: tuple[Feature, ...]) -> Co
 def _positive(
     one: TableModel, two: TableModel, names: tuple[str, str], classes: list[Any], wanted: str | None
 ) -> Any:
-    """The class that alerts are about: the one asked for, or that of both."""
+    """Return the positive class: the wanted one, or the class of both models."""
     by_name = {str(label): label for label in classes}
     if wanted is not None:
         return by_name.get(wanted)  # it may come with the next model
@@ -173,7 +173,7 @@ def require_own_stores(models: Sequence[str], output: str) -> list[Message]:
 
 
 def _placed(stored: TableModel, encoding: ColumnEncoder) -> Model:
-    """The model with its features at their places among those of an encoding."""
+    """Return the engine of a model with its features at their positions in an encoder."""
     features, fill = encoding.features, MeanImputation.of(*encoding.fill)
     index = {feature: j for j, feature in enumerate(features)}
     at = np.array([index[feature] for feature in stored.encoding.features], dtype=np.intp)
@@ -194,7 +194,7 @@ def _placed(stored: TableModel, encoding: ColumnEncoder) -> Model:
 
 
 def _of_frames(one: Record, two: Record) -> Record:
-    """The record of the frames of both."""
+    """Return the record of the frames of both models."""
     return Record(concatenate_positions(one.mark, two.mark), (), one.dropped + two.dropped)
 
 

@@ -194,7 +194,7 @@ def _stream(contents: Contents, model: Any, state: State) -> dict[str, Any]:
 
 
 def _apart(plain: dict[str, Any]) -> UnfiledRows:
-    """Rows apart from the inputs, checked."""
+    """Return the checked counts of rows that belong to no input."""
     check_file(set(plain) == {"rows", "hashes"}, "an unexpected count of rows apart")
     rows = plain["rows"]
     check_file(type(rows) is int and abs(rows) < 2**63, "an invalid count of rows apart")
@@ -205,7 +205,7 @@ def _apart(plain: dict[str, Any]) -> UnfiledRows:
 def _held(
     plain: list[Any] | None, d: int, records: dict[str, Record], apart: UnfiledRows
 ) -> Counts | None:
-    """Rows that hold each feature, checked."""
+    """Return the checked counts of rows that have each feature."""
     if plain is None:
         return None
     most = sum(record.mark.rows * record.times for record in records.values())

@@ -99,7 +99,7 @@ class TableWriter:
         return pa.table({name: table[name] if name in there else nothing for name in names})
 
     def finish(self, whole: bool) -> None:
-        """Write what comes last, unless rows are lacking and nobody will read the file."""
+        """Write the end of the file, unless it is incomplete."""
         if self._parquet is None:
             return
         if whole:
@@ -131,7 +131,7 @@ def _quoted(column: Any, delimiter: str) -> Any:
 
 
 def _json_lines(table: pa.Table) -> bytes:
-    """One object a row; null where a number is not finite, for which JSON has no word."""
+    """Return one JSON object per row, with null for numbers that are not finite."""
     for i, column in enumerate(table.columns):
         if pa.types.is_floating(column.type):
             finite = pc.if_else(pc.is_finite(column), column, None)

@@ -92,7 +92,7 @@ MAX_RECENT_SCORES = 10_000  # of the last rows
 
 @dataclass(frozen=True)
 class Record:
-    """What was learned from one input."""
+    """Record of the rows that were learned from one input."""
 
     mark: ReadPosition = field(default_factory=ReadPosition)  # how far it was read
     # hashes of its first rows, by which it is known if it comes back under another name
@@ -100,7 +100,7 @@ class Record:
     dropped: int = 0  # rows that were left out because values are missing
     # how often its rows count: models that have both learned it may have been merged
     times: int = 1
-    gone: Ranges = ()  # ranges of rows, counted from 0, that were taken back since
+    gone: Ranges = ()  # ranges of rows, counted from 0, that were unlearned since
     # rows that now count with another label than the input has, by their present label
     relabeled: tuple[tuple[Any, Ranges], ...] = ()
 
@@ -112,10 +112,10 @@ class Record:
 
 @dataclass(frozen=True)
 class UnfiledRows:
-    """Rows that were learned or taken back apart from the inputs."""
+    """Rows that were learned or unlearned separately from the inputs."""
 
-    rows: int = 0  # those learned less those taken back
-    # of what was taken back from pipes, so that it is not taken back twice
+    rows: int = 0  # rows learned minus rows unlearned
+    # of rows that were unlearned from pipes, to detect them the second time
     hashes: tuple[str, ...] = ()
 
 
@@ -354,7 +354,7 @@ def concatenate_positions(one: ReadPosition, two: ReadPosition) -> ReadPosition:
 def _may_be_coincidence(
     source: Source, path: str, mark: ReadPosition, encoding: ColumnEncoder
 ) -> bool:
-    """Whether an input may begin with the few rows of another by chance: both are there."""
+    """Return whether an input may begin with the few rows of another by coincidence."""
     apart = os.path.isfile(path) and not os.path.samefile(path, source.path)
     if mark.rows >= MIN_MATCHING_ROWS or not mark.size or not apart:
         return False

@@ -1,4 +1,4 @@
-"""Rows unlearned or relabeled: they are read again, subtracted, and perhaps learned again."""
+"""Unlearning and relabeling: rows are read again, subtracted, and learned with new labels."""
 
 from __future__ import annotations
 
@@ -402,7 +402,7 @@ def _exchange(learner: TableModel, model: RidgeModel, taken: RemovedRows, times:
 
 
 def _recorded(learner: TableModel, source: Source, key: str) -> Record:
-    """What was learned from an input, or raise if nothing was, or it cannot be read again."""
+    """Return the record of an input; raise if it was not learned, or cannot be read again."""
     if key.startswith("-"):
         raise DataError("standard input cannot be read twice; unlearn needs a file")
     if os.path.exists(source.path) and not is_regular_file(source.path):
@@ -445,8 +445,8 @@ def subtract_encoded(
 ) -> None:
     """Subtract encoded rows, with their encoding, which count so many times.
 
-    Records stay as they are; the learner is changed only if all goes well. ``strange`` is raised if
-    rows have features or labels that were never learned.
+    Records stay as they are; the model is changed only if all rows can be subtracted. ``strange``
+    is raised if rows have features or labels that were never learned.
     """
     model, encoding = as_ridge(learner.model), learner.encoding
     if model is None:
