@@ -112,7 +112,7 @@ def unlearned(model, X, y, kept, step):
         return [said, f"above {MAX_RELATIVE_ERROR:.0e}", "model unchanged"]
     if any(w.category is PrecisionWarning for w in caught):
         said = "warned"
-    estimate = model._engine.state.moments.lost().max()
+    estimate = model._engine.state.moments.relative_error().max()
     fresh = BalancedRidgeClassifier().fit(X[:kept], y[:kept])
     return [said, f"{estimate:.0e}", f"{distance(model.coef_, fresh.coef_):.0e}"]
 

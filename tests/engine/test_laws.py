@@ -109,7 +109,7 @@ def test_fading_does_not_depend_on_the_chunks(data, d, half_life):
     one, two = data.draw(labelled_samples(d)), data.draw(labelled_samples(d))
     parts = [Moments.of(*part, half_life=half_life) for part in (one, two)]
     whole = Moments.of(*concatenated(one, two), half_life=half_life)
-    assert_same(parts[0].follow(parts[1], Decay.parse(half_life)), whole)
+    assert_same(parts[0].append(parts[1], Decay.parse(half_life)), whole)
 
 
 @given(labelled_samples(), st.floats(0.01, 1.0))

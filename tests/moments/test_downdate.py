@@ -67,9 +67,9 @@ def test_the_estimate_is_of_the_size_of_the_error():
         seen = Moments.of(X, y)
         left = seen + Moments.of(row, [1]) - Moments.of(row, [1])
         error = abs(left.C[1, 1, 1] - seen.C[1, 1, 1]) / seen.C[1, 1, 1]
-        estimate = left.lost()[1]
+        estimate = left.relative_error()[1]
         assert error <= 10 * estimate
-        assert left.lost()[0] < 1e-13  # the other features lost nothing
+        assert left.relative_error()[0] < 1e-13  # the other features lost nothing
 
 
 @pytest.mark.slow
@@ -179,7 +179,7 @@ def test_a_window_that_slides_over_a_trend_keeps_its_digits():
     fresh = Moments.of(X[-20:], y[-20:])
     error = np.abs(window.C - fresh.C).max() / fresh.C.max()
     assert error < 1e-10
-    assert error < 10 * window.lost()[0]
+    assert error < 10 * window.relative_error()[0]
     assert np.abs(window.mean).max() < 100.0
 
 
@@ -298,7 +298,7 @@ def test_the_last_row_of_a_class_is_left_exactly(sample):
             left = left - Moments.of(X[[i]], y[[i]], weight[[i]])
     np.testing.assert_allclose(left.n, weight[last], rtol=1e-15)
     assert not left.C.any()
-    assert not left.lost().any()
+    assert not left.relative_error().any()
     rounding = 2e-16 * (np.abs(left.anchor) + np.abs(X[last]))  # of the mean about the anchor
     assert (np.abs(left.anchor + left.mean - X[last]) <= 2 * rounding).all()
 
@@ -405,7 +405,7 @@ def test_forgetting_takes_no_more_room_than_what_goes():
     one, two = Moments.of(X, y), Moments.of(X[:100], y[:100])
     tracemalloc.start()
     try:
-        left = one.without(two)
+        left = one.subtract(two)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

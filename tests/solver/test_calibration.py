@@ -68,8 +68,8 @@ def test_verdicts_of_two_parts_add_up(cut, seed):
     p, y, w = verdicts(seed=seed)
     whole = Calibration.of(LABELS, ALL, p, y, w)
     parts = [Calibration.of(LABELS, ALL, p[s], y[s], w[s]) for s in (slice(cut), slice(cut, None))]
-    assert_same_verdicts(parts[0].merged(parts[1]), whole)
-    assert_same_verdicts(parts[1].merged(parts[0]), whole)
+    assert_same_verdicts(parts[0].merge(parts[1]), whole)
+    assert_same_verdicts(parts[1].merge(parts[0]), whole)
     assert whole.counts.sum() == pytest.approx(3 * w.sum())
     assert whole.rows == (w > 0).sum()
 
@@ -79,11 +79,11 @@ def test_verdicts_on_other_classes_stand_side_by_side():
     two = Calibration.of(LABELS[:2], ALL[:2], p, y, None)
     q, z, _ = verdicts(seed=1, labels=np.array(["c", "bb"]))
     other = Calibration.of(np.array(["c", "bb"]), ALL[:2], q, z, None)
-    both = two.merged(other)
+    both = two.merge(other)
     assert both.labels.tolist() == ["a", "b", "c", "bb"]
     np.testing.assert_array_equal(both.counts, np.concatenate([two.counts, other.counts]))
-    assert_same_verdicts(replace(both.among(LABELS[:2]), rows=two.rows), two)
-    assert not both.among(LABELS[:1]).rows
+    assert_same_verdicts(replace(both.restrict_to(LABELS[:2]), rows=two.rows), two)
+    assert not both.restrict_to(LABELS[:1]).rows
 
 
 def test_two_classes_mirror_each_other():
@@ -266,7 +266,7 @@ def test_merging_adds_verdicts_and_forgetting_leaves_them():
     both = one.merge(two)
     verdict = both._engine.state.calibration
     assert_same_verdicts(
-        verdict, one._engine.state.calibration.merged(two._engine.state.calibration)
+        verdict, one._engine.state.calibration.merge(two._engine.state.calibration)
     )
     both.unlearn(X[:10], y[:10])
     assert_same_verdicts(both._engine.state.calibration, verdict)

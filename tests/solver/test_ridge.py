@@ -196,7 +196,7 @@ def test_the_condition_number_of_a_wide_model_is_that_of_all_its_eigenvalues(row
     X, y = stream(rows, d)
     values = np.linalg.eigvalsh(systems(X, y, "penalized").K()[0])
     moments = Moments.of(X, y)
-    found = condition(moments, Classes.as_arrived(moments), Options(ridge=ridge), ridge)
+    found = condition(moments, Classes.in_order_of_appearance(moments), Options(ridge=ridge), ridge)
     if rows < d and not ridge:
         assert found > 1e12  # it has no inverse
     else:

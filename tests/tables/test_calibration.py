@@ -86,7 +86,7 @@ def test_verdicts_of_merged_files_add_up_and_a_model_without_them_can_join(run, 
         BalancedRidgeClassifier.load(f"{name}.st")._engine.state
         for name in ("one", "two", "both", "half")
     )
-    one, two = (state.calibration.merged(state.progressive.pending) for state in (one, two))
+    one, two = (state.calibration.merge(state.progressive.pending) for state in (one, two))
     both, half = both.calibration, half.calibration
     np.testing.assert_array_equal(both.counts, one.counts + two.counts)
     np.testing.assert_array_equal(half.counts, one.counts)

@@ -168,7 +168,7 @@ class ProgressiveCalibration:
 
     def with_counts(self, n: int, found: Calibration, order: LabelOrder) -> ProgressiveCalibration:
         """Return the calibration after n rows with these counts, and the order of all labels."""
-        return replace(self, rows=self.rows + n, pending=self.pending.merged(found), order=order)
+        return replace(self, rows=self.rows + n, pending=self.pending.merge(found), order=order)
 
     def placed(self, at: NDArray[np.intp], d: int) -> ProgressiveCalibration:
         """Return the calibration for rows in which feature j, of now d, is feature at[j]."""
@@ -186,9 +186,9 @@ class ProgressiveCalibration:
             scores = replace(scores, classes=replace(scores.classes, labels=labels))
         return replace(self, pending=pending, scores=scores)
 
-    def among(self, labels: Labels) -> ProgressiveCalibration:
+    def restrict_to(self, labels: Labels) -> ProgressiveCalibration:
         """Return the calibration with pending counts of these classes only."""
-        pending = self.pending.among(labels)
+        pending = self.pending.restrict_to(labels)
         return self if pending is self.pending else replace(self, pending=pending)
 
 
@@ -218,7 +218,7 @@ def calibrated(
         while at < n:
             if now.is_at_boundary:
                 counted, now = now.renewed(ahead.scoring_model(options))
-                found = found.merged(counted)
+                found = found.merge(counted)
             stop = min(n, at + now.until - now.rows)
             part = batch.part(slice(at, stop))
             now = now.with_rows(part.X, part.y, part.weight, ahead.fixed)
@@ -302,13 +302,13 @@ def cross_fit(
         for k, part in _parts(batches(), fold):
             chunk = state.gathered(part, limit)
             mine = sums[k]
-            sums[k] = chunk if mine is None else mine.follow(chunk)
+            sums[k] = chunk if mine is None else mine.append(chunk)
         models = [_without(state, sums, k, options) for k in range(FOLDS)]
         for k, part in _parts(batches(), fold):
             scores = models[k]
             if scores is not None:
                 f = scores.of(part.X)
-                found = found.merged(counts_of(scores, f, part.y, part.weight))
+                found = found.merge(counts_of(scores, f, part.y, part.weight))
     return found
 
 
@@ -332,7 +332,7 @@ def _without(
     rest: Moments | None = None
     for one in (*sums[:k], *sums[k + 1 :]):
         if one is not None:
-            rest = one.copy() if rest is None else rest.follow(one)
+            rest = one.copy() if rest is None else rest.append(one)
     return None if rest is None else state.scores_by(rest, options)
 
 

@@ -257,9 +257,9 @@ class State:
             return self
         left = self.moments.labels[self.moments.n > 0]
         if self.calibration is not None:
-            self.calibration = self.calibration.among(left)
+            self.calibration = self.calibration.restrict_to(left)
         if self.progressive is not None:
-            self.progressive = self.progressive.among(left)
+            self.progressive = self.progressive.restrict_to(left)
         return self
 
     def _entering(
@@ -271,7 +271,7 @@ class State:
         if base is not self:
             more = {"progressive": base.progressive, **more}
             after |= {"fixed": base.fixed, "names": base.names, **more}
-        return grown.entering(chunk, self.plan.decay, self, after)
+        return grown.add_arguments(chunk, self.plan.decay, self, after)
 
     @staticmethod
     def learn_all(
@@ -360,7 +360,7 @@ class State:
         moments = without(self.moments, chunk, options, name_of)
         calibration = self._counted()
         if calibration is not None:
-            calibration = calibration.among(moments.labels[moments.n > 0])
+            calibration = calibration.restrict_to(moments.labels[moments.n > 0])
         return self._with(moments=moments, calibration=calibration, progressive=None)
 
     def _counted(self) -> Calibration | None:
@@ -373,7 +373,7 @@ class State:
         """What was learned here, followed by what was learned there, in so many bytes."""
         labels = {*self.moments.labels.tolist(), *other.moments.labels.tolist()}
         require_room(len(labels), len(self.moments.anchor), limit, self.fixed is not None)
-        moments = self.moments.copy().follow(other.moments, self.plan.decay)
+        moments = self.moments.copy().append(other.moments, self.plan.decay)
         return self._with(
             moments=moments,
             declared=union(self.declared, other.declared),
@@ -810,4 +810,4 @@ def _added(one: Calibration | None, two: Calibration | None) -> Calibration | No
     """Return counts of both, if there are any."""
     if one is None or two is None:
         return two if one is None else one
-    return one.merged(two)
+    return one.merge(two)

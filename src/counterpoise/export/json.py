@@ -136,7 +136,7 @@ def probability_parameters(scores: Scores) -> dict[str, Any]:
         },
     }
     if scores.calibration is not None and scores.calibration.rows:
-        curves = scores.calibration.curves_of(classes.labels)
+        curves = scores.calibration.curves_for(classes.labels)
         found["curves"] = [
             None
             if curve is None

@@ -56,7 +56,7 @@ def probabilities(made: Graph, f: str, scores: Scores) -> None:
     name = "" if judged else out[1]
     p = _softmax(made, g, link.slopes[1], link.shift, link, link.frequency, seen, name)
     if judged and scores.calibration is not None:
-        curves = scores.calibration.curves_of(classes.labels)
+        curves = scores.calibration.curves_for(classes.labels)
         _corrected(made, p, curves, seen, out[1])
 
 

@@ -289,7 +289,7 @@ class CellWriter:
             known = self.file.cell(key)
             if known is not None:
                 total = self._cell(known)
-                total.follow(cell.moments)
+                total.append(cell.moments)
                 rows += known.rows
                 require_light(total)
             written.append(as_row(key, cell.stop, rows, total))
@@ -349,7 +349,7 @@ class CellWriter:
             for key, (stop, rows, more, known) in self.grouped().items():
                 if known is not None:
                     cell = self._cell(known)
-                    cell.follow(more)
+                    cell.append(more)
                     rows += known.rows
                     require_light(cell)
                 else:
@@ -393,7 +393,7 @@ class CellWriter:
 def removed(cell: Moments, less: Moments, names: list[str]) -> Moments:
     """A cell without some rows, if enough digits are left."""
     try:
-        return cell.without(less)
+        return cell.subtract(less)
     except PrecisionError as error:
         if error.feature is None:
             raise DataError(f"{error}. Nothing was unlearned") from None
@@ -435,9 +435,9 @@ class PartialCell:
     rows: int
     moments: Moments
 
-    def follow(self, other: PartialCell) -> None:
+    def append(self, other: PartialCell) -> None:
         """Let the rows of another cell of the same place follow."""
-        self.moments.follow(other.moments)
+        self.moments.append(other.moments)
         self.rows += other.rows
         require_light(self.moments)
 
@@ -464,7 +464,7 @@ class PartialAggregator(CellWriter):
             place = CellKey(key.start, segments[key.segment], labels[key.label])
             cell = PartialCell(stop, rows, moments)
             if place in self.cells:
-                self.cells[place].follow(cell)
+                self.cells[place].append(cell)
             else:
                 self.cells[place] = cell
 
@@ -654,7 +654,7 @@ def rollup(file: File, book: LedgerMetadata, until: int, every: str) -> int:
             label = labels[key.label : key.label + 1]
             total: Moments = read_cell(mine[0], label, d)
             for row in mine[1:]:
-                total.follow(read_cell(row, label, d))
+                total.append(read_cell(row, label, d))
             stop = int(time_buckets.ending(np.array([key.start]), every)[0])
             merged.append(as_row(key, stop, sum(row.rows for row in mine), total))
         file.remove_cells([row.key for row in finer])

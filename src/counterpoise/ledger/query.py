@@ -234,10 +234,10 @@ def _difference(
     weight[left] = _weights(heads["start"][left], heads["stop"][left], chosen)
     whole = _summed(file, book, index.d, "totals", heads, weight)
     try:
-        result = whole.without(_summed(file, book, index.d, "cells", other, weight[at]))
+        result = whole.subtract(_summed(file, book, index.d, "cells", other, weight[at]))
     except PrecisionError:
         return None
-    if result.lost().max(initial=0.0) > MAX_DIFFERENCE_ERROR:
+    if result.relative_error().max(initial=0.0) > MAX_DIFFERENCE_ERROR:
         return None
     if chosen.half_life is not None:
         result.row_hashes[result.n > 0] = UNTRACKED_HASH

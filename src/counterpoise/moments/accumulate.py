@@ -76,7 +76,7 @@ def fill(
         ]
     for k, (rows, omega) in enumerate(entering):
         for i in range(0, len(rows), block):
-            part, slot = (result, k) if i == 0 else (result.nothing_of(k), 0)
+            part, slot = (result, k) if i == 0 else (result.empty_class(k), 0)
             mine, sums = (
                 rows[i : i + block],
                 (part.mean[slot], part.C[slot], part.nonconstant_weight[slot]),

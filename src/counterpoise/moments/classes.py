@@ -31,13 +31,13 @@ class Classes:
         return cls(labels, np.array(slots, dtype=np.intp))
 
     @classmethod
-    def as_arrived(cls, moments: Moments) -> Classes:
+    def in_order_of_appearance(cls, moments: Moments) -> Classes:
         """Labels as they came, which need not be of a type that can be sorted."""
         places = np.arange(len(moments.n))
         return cls(moments.labels, np.where(moments.n > 0, places, -1))
 
     @classmethod
-    def among(cls, moments: Moments, labels: Labels) -> Classes:
+    def for_labels(cls, moments: Moments, labels: Labels) -> Classes:
         """These labels in this order, seen or not."""
         seen = {label: k for k, label in enumerate(moments.labels.tolist()) if moments.n[k] > 0}
         return cls(labels, np.array([seen.get(label, -1) for label in labels.tolist()], np.intp))

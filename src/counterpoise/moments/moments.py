@@ -78,7 +78,7 @@ class Moments:
     removed : ndarray of shape (c, 2, d)
         What rounding in removals may have cost the sum of the rows, n times their mean, in units
         of eps; and where the mean was when that began. A sum that is off makes the scatter drift
-        as the mean goes away from there. :meth:`lost` makes an estimate of both.
+        as the mean goes away from there. :meth:`relative_error` makes an estimate of both.
     nonconstant_weight : ndarray of shape (c, 2, d)
         Weight of the rows in which a feature is not 0, and not 1. When removals bring it back to
         zero, the feature is known to be constant, which rounding could not tell.
@@ -219,12 +219,12 @@ class Moments:
         return result
 
     def __iadd__(self, other: Moments) -> Moments:
-        return self.follow(other)
+        return self.append(other)
 
     def __add__(self, other: Moments) -> Moments:
-        return self.copy().follow(other)
+        return self.copy().append(other)
 
-    def follow(self, other: Moments, decay: Decay = NO_DECAY) -> Moments:
+    def append(self, other: Moments, decay: Decay = NO_DECAY) -> Moments:
         """Let another sample follow this one, in place: addition, after fading by its weight.
 
         A signal finds the state before or after, never between.
@@ -233,30 +233,19 @@ class Moments:
 
         grown = with_labels(self, other.labels)
         names = () if grown is self else Moments.__slots__
-        grown.take_in(other, decay, self, {name: getattr(grown, name) for name in names})
+        after = {name: getattr(grown, name) for name in names}
+        add(*grown.add_arguments(other, decay, self, after))
         return self
 
-    def take_in(self, other: Moments, decay: Decay, holder: Any, state: dict[str, Any]) -> None:
-        """Let a sample follow whose labels have slots; its holder gets these attributes with it.
-
-        Parameters
-        ----------
-        other : Moments
-            The sample.
-        decay : Decay
-            How the past loses weight.
-        holder : object
-            Who gets attributes in the same moment: a signal finds all of it done, or nothing.
-        state : dict
-            These attributes, by name.
-        """
-        add(*self.entering(other, decay, holder, state))
-
-    def entering(
+    def add_arguments(
         self, other: Moments, decay: Decay, holder: Any, state: dict[str, Any]
     ) -> tuple[Any, ...]:
-        """What :meth:`take_in` would do, as arguments of ``_moments.add`` and ``add_all``."""
-        self._require_alike(other)
+        """Return the arguments by which ``_moments.add`` or ``add_all`` appends a sample.
+
+        Its labels have slots. The holder gets the attributes in ``state`` in the same call, so
+        that a signal finds all of it done, or nothing.
+        """
+        self._check_compatible(other)
         keep, share = None, 1.0
         if decay.is_active:
             share, late = decay.time_factors(float(self.when[0]), float(other.when[0]))
@@ -266,9 +255,9 @@ class Moments:
 
     def __sub__(self, other: Moments) -> Moments:
         """Remove the rows of another sample, as if they had never been seen."""
-        return self.without(other.copy())
+        return self.subtract(other.copy())
 
-    def without(self, other: Moments) -> Moments:
+    def subtract(self, other: Moments) -> Moments:
         """Remove the rows of another sample, whose room is taken over if the labels are the same.
 
         Parameters
@@ -280,7 +269,7 @@ class Moments:
         -------
         Moments
         """
-        self._require_alike(other)
+        self._check_compatible(other)
         result = object.__new__(Moments)
         for name in Moments.__slots__:
             if name != "C":
@@ -290,7 +279,7 @@ class Moments:
         downdate.downdate(self, result, other)
         return result
 
-    def lost(self) -> Vector:
+    def relative_error(self) -> Vector:
         """Estimated relative error that removals left in each feature's second moment.
 
         Returns
@@ -313,7 +302,7 @@ class Moments:
         result.nonconstant_weight *= gamma[:, None, None]
         return result
 
-    def nothing_of(self, k: int) -> Moments:
+    def empty_class(self, k: int) -> Moments:
         """Nothing seen yet of the class in one slot, about the same anchor."""
         return Moments(self.labels[k : k + 1], self.anchor)
 
@@ -337,7 +326,7 @@ class Moments:
     def __reduce__(self) -> Any:
         return object.__new__, (Moments,), self.__getstate__()
 
-    def _require_alike(self, other: Moments) -> None:
+    def _check_compatible(self, other: Moments) -> None:
         if len(self.anchor) != len(other.anchor):
             raise ValueError(
                 f"moments of {len(self.anchor)} and {len(other.anchor)} features cannot be combined"

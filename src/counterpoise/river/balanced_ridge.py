@@ -627,7 +627,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         state = self._state
         self._columns = {name: j for j, name in enumerate(state.names or [])}
         self._open_gaps = None
-        classes = Classes.as_arrived(state.moments)
+        classes = Classes.in_order_of_appearance(state.moments)
         if self.absent == "zero":  # as the compiled loops have it
             self._open = state.open(self._options, classes)
         elif self._direct and state.begun:
@@ -644,7 +644,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         if not state.begun:
             return None
         self._refresh()
-        return state.solve(Classes.as_arrived(state.moments), self._options, link)
+        return state.solve(Classes.in_order_of_appearance(state.moments), self._options, link)
 
     def _probabilities_many(self, X: Any, stream: bool) -> Any:
         frame = utils.dataframe.into_frame(X)

@@ -216,7 +216,7 @@ class Calibration:
             sums[k] = np.bincount(bins[:, k], w * logit[:, k], BINS)
         return cls(labels, counts, sums, len(logit))
 
-    def merged(self, other: Calibration) -> Calibration:
+    def merge(self, other: Calibration) -> Calibration:
         """Counts of both."""
         if not other.rows or not self.rows:
             return self if self.rows else other
@@ -233,7 +233,7 @@ class Calibration:
         sums[at] += other.sums
         return Calibration(labels, counts, sums, self.rows + other.rows)
 
-    def among(self, labels: Labels) -> Calibration:
+    def restrict_to(self, labels: Labels) -> Calibration:
         """Counts of these classes only; nothing at all is left if one of them alone is."""
         kept = set(labels.tolist())
         at = [k for k, label in enumerate(self.labels.tolist()) if label in kept]
@@ -248,9 +248,9 @@ class Calibration:
     @property
     def curves(self) -> list[CalibrationCurve]:
         """The curve of each class."""
-        return [curve for curve in self.curves_of(self.labels) if curve is not None]
+        return [curve for curve in self.curves_for(self.labels) if curve is not None]
 
-    def curves_of(self, labels: Labels) -> list[CalibrationCurve | None]:
+    def curves_for(self, labels: Labels) -> list[CalibrationCurve | None]:
         """Return the curve of each label; None without counts."""
         return [self._curve_of(label) for label in labels.tolist()]
 
@@ -259,10 +259,10 @@ class Calibration:
         if not self.rows or seen.sum() < 2:
             return p
         if len(labels) == 2:
-            z, (curve,) = log_odds(p)[:, 1], self.curves_of(labels[1:])
+            z, (curve,) = log_odds(p)[:, 1], self.curves_for(labels[1:])
             z = z if curve is None else curve.of(z)
             return np.stack([logistic(-z), logistic(z)], axis=1)
-        logit, result, curves = log_odds(p), np.zeros_like(p), self.curves_of(labels)
+        logit, result, curves = log_odds(p), np.zeros_like(p), self.curves_for(labels)
         for k in np.flatnonzero(seen):
             curve, z = curves[k], logit[:, k]
             result[:, k] = logistic(z if curve is None else curve.of(z))

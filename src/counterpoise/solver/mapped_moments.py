@@ -131,7 +131,7 @@ def moments_of(
         own = None if weight is None else weight[start:stop]
         when = None if t is None else t[start:stop]
         piece = Moments.of_groups(mapped, mine, labels, own, decay, anchor, when)
-        total = piece if total is None else total.follow(piece, decay)
+        total = piece if total is None else total.append(piece, decay)
         anchor = total.anchor
     assert total is not None
     return total

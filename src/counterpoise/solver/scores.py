@@ -155,10 +155,10 @@ def lost(moments: Moments, options: Options) -> Vector:
 
     That of the second moments, times what collinear features make of it.
     """
-    error = worst = moments.lost()
+    error = worst = moments.relative_error()
     if not moments.n.any():
         return error
-    problem = build_problem(moments, Classes.as_arrived(moments), options)
+    problem = build_problem(moments, Classes.in_order_of_appearance(moments), options)
     ridge = None
     # Errors are those of all classes together, and of a covariance of its own one may have all.
     share = len(moments.n) if options.pooled_rows is not None else 1
@@ -183,7 +183,7 @@ def without(
     any more: its room is taken over.
     """
     try:
-        left = moments.without(chunk)
+        left = moments.subtract(chunk)
     except PrecisionError as refused:
         if refused.feature is None:
             raise

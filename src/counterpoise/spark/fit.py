@@ -416,7 +416,7 @@ def learned_progressively(
     for segment in sorted(parts):
         if segment:
             counted, now = now.renewed(models[segment])
-            calibration = counted if calibration is None else calibration.merged(counted)
+            calibration = counted if calibration is None else calibration.merge(counted)
         for n, counts, order, first in found[segment]:
             now = now.with_counts(n, counts, now.order.followed(order, first))
     result.state = state.recalibrated(calibration, now)

@@ -149,6 +149,6 @@ def _merged(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     total: PartialCell = pickle.loads(rows[0]["cell"])
     with one_thread():
         for row in rows[1:]:
-            total.follow(pickle.loads(row["cell"]))
+            total.append(pickle.loads(row["cell"]))
     place = rows[0]["start"], rows[0]["segment"], rows[0]["label"]
     return [(rows[0]["part"], "", 0, *place, pickle.dumps(total, protocol=5))]

@@ -156,7 +156,7 @@ def _plain(
 
 def _slow(options: Options, moments: Moments, classes: Labels, x: Vector) -> Vector:
     """Scores of one row by the classifier's own solver."""
-    f: Vector = solve_scores(moments, Classes.among(moments, classes), options).of(x[None])[0]
+    f: Vector = solve_scores(moments, Classes.for_labels(moments, classes), options).of(x[None])[0]
     return f
 
 
@@ -289,4 +289,4 @@ def _learn(
     """Let moments learn rows in bulk."""
     rows_of = [np.flatnonzero(codes == k) for k in range(len(moments.n))]
     chunk = moments_of(X, rows_of, moments.labels, None, options.decay, moments.anchor, fixed)
-    moments.follow(chunk, options.decay)
+    moments.append(chunk, options.decay)

@@ -340,7 +340,7 @@ def reread_rows(
         at = np.flatnonzero(meant)[encoded.kept]
         X, present = encoded.X[:, :d], np.array(_present(encoded.y, places[at], record))
         moments = model.moments_of(X, present, encoded.weight)
-        result.moments = moments if result.moments is None else result.moments.follow(moments)
+        result.moments = moments if result.moments is None else result.moments.append(moments)
         result.held += encoded.held[:d]
         result.places += places[at].tolist()
         result.given += encoded.y.tolist()
@@ -459,7 +459,7 @@ def subtract_encoded(
         taken.held += encoded.held[:d]
         if encoded.X.shape[0]:
             part = model.moments_of(encoded.X[:, :d], encoded.y, encoded.weight)
-            taken.moments = part if taken.moments is None else taken.moments.follow(part)
+            taken.moments = part if taken.moments is None else taken.moments.append(part)
     _subtract(learner, model, taken, times)
     learner.window = None  # it may be about these rows
     _drop_unused(learner, known)
