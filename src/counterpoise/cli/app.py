@@ -30,13 +30,7 @@ COMMANDS_NEEDING_PANDAS = (["export"], ["benchmark"])  # commands to which nothi
 
 @contextmanager
 def lazy_imports(hidden: Sequence[str] = HIDDEN) -> Iterator[None]:
-    """Let imports wait for as long as this lasts.
-
-    Parameters
-    ----------
-    hidden : sequence of str
-        Modules that are as if they were not installed, unless they were imported before.
-    """
+    """Let imports wait for as long as this lasts."""
     finder = _Finder(hidden)
     sys.meta_path.insert(0, finder)
     try:
@@ -113,17 +107,7 @@ COMMANDS = {
 
 
 def commands(names: Iterable[str] = COMMANDS) -> typer.Typer:
-    """The command line.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Commands that it is to have. Only their modules are imported.
-
-    Returns
-    -------
-    typer.Typer
-    """
+    """The command line."""
     app = typer.Typer(
         name="counterpoise",
         no_args_is_help=True,
@@ -137,7 +121,7 @@ def commands(names: Iterable[str] = COMMANDS) -> typer.Typer:
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, short_help=COMMANDS[name])
         else:
-            app.command(short_help=COMMANDS[name])(messages.with_quiet_option(command))
+            app.command(short_help=COMMANDS[name])(messages.with_option_groups(command))
     return app
 
 

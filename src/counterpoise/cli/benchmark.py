@@ -18,18 +18,8 @@ def benchmark(
         list[str] | None,
         typer.Argument(metavar="FILES", help="As for learn; all rows must fit into memory."),
     ] = None,
-    label: opt.Label = None,
     demo: Annotated[bool, typer.Option("--demo", help="Use a synthetic stream.")] = False,
-    drop: opt.Drop = None,
-    keep: opt.Keep = None,
-    numeric: opt.Numeric = None,
-    categorical: opt.Categorical = None,
-    datetime: opt.Datetime = None,
-    epoch: opt.Epoch = None,
-    hash: opt.Hash = None,  # noqa: A002
-    missing: opt.Missing = None,
-    decimal: opt.Decimal = None,
-    time_format: opt.TimeFormat = None,
+    columns: opt.FeatureOptions = opt.FEATURES,
     delay: Annotated[int, typer.Option(help="Labels arrive this many rows late.", metavar="N")] = 0,
     positive: opt.Positive = None,
     report: Annotated[str | None, typer.Option(help="Write a report.", metavar="FILE.html")] = None,
@@ -77,9 +67,7 @@ def benchmark(
         typer.Option(help="Also run it with this feature map, or auto.", metavar="MAP"),
     ] = None,
     as_json: Json = False,
-    format: opt.Format = None,  # noqa: A002
-    delimiter: opt.Delimiter = None,
-    no_header: opt.NoHeader = False,
+    input: opt.InputOptions = opt.INPUT,  # noqa: A002
 ) -> None:
     """Compare the exact model with other methods. Each row is predicted before it is learned.
 
@@ -100,11 +88,9 @@ def benchmark(
         raise opt.bad("--delay", "must be 0 or more")
     if report is not None and not os.path.isdir(os.path.dirname(os.path.realpath(report))):
         raise opt.bad("--report", f"the folder of {report} does not exist")
-    reading = opt.reading(format, delimiter, no_header)
-    columns = opt.columns(
-        label, None, drop, keep, numeric, categorical, epoch, hash, None, missing,
-        None, decimal, time_format, datetime,
-    )  # fmt: skip
+    reading = input.reading()
+    settings = columns.settings()
+    columns.require_dates()
 
     import numpy as np
 
@@ -122,7 +108,7 @@ def benchmark(
         X, y, names = synthetic_payments()
         title = "A made-up stream of payments"
     else:
-        X, y, names = read(files or [], columns, reading)
+        X, y, names = read(files or [], settings, reading)
         title = ", ".join(files or [])
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:

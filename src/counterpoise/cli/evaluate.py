@@ -16,19 +16,7 @@ if TYPE_CHECKING:
 
 
 def cost_rows(bill: CostSummary, served: bool) -> list[list[Any]]:
-    """Rows of a table about a bill.
-
-    Parameters
-    ----------
-    bill : Bill
-        What decisions have cost.
-    served : bool
-        Whether alerts are as they were served, or by price.
-
-    Returns
-    -------
-    list of list
-    """
+    """Rows of a table about a bill."""
     curve = bill.curve
     by = "as served" if served else "by price"
     at = [] if bill.at is None or served else [["alert where the probability is at least", bill.at]]
@@ -48,17 +36,7 @@ def cost_rows(bill: CostSummary, served: bool) -> list[list[Any]]:
 
 
 def plain(bill: CostSummary) -> dict[str, Any]:
-    """Return a bill, ready for JSON.
-
-    Parameters
-    ----------
-    bill : Bill
-        What decisions have cost.
-
-    Returns
-    -------
-    dict
-    """
+    """Return a bill, ready for JSON."""
     return {
         "cost": bill.cost,
         "alerts": bill.alerts,
@@ -96,17 +74,13 @@ def evaluate(
         ),
     ] = None,
     positive: opt.Positive = None,
-    cost_miss: options.CostMiss = None,
-    cost_alarm: options.CostAlarm = None,
-    cost_miss_column: options.CostMissColumn = None,
+    costs: opt.CostOptions = opt.COSTS,
     report: Annotated[
         str | None, typer.Option(help="Write a page about it.", metavar="FILE.html")
     ] = None,
     as_json: Json = False,
     ignore_unknown: opt.IgnoreUnknown = False,
-    format: opt.Format = None,  # noqa: A002
-    delimiter: opt.Delimiter = None,
-    no_header: opt.NoHeader = False,
+    input: opt.InputOptions = opt.INPUT,  # noqa: A002
 ) -> None:
     """Compare the predictions of a model with the labels in files.
 
@@ -117,8 +91,8 @@ def evaluate(
 
     As served: counterpoise evaluate --predictions scored.csv --labels labels.csv --id payment
     """
-    reading = opt.reading(format, delimiter, no_header)
-    given = options.parse_costs(cost_miss, cost_alarm, cost_miss_column)
+    reading = input.reading()
+    given = costs.costs()
     if report is not None and not os.path.isdir(os.path.dirname(os.path.realpath(report))):
         raise opt.bad("--report", f"the folder of {report} does not exist")
     _require_one(model, files, predictions, labels, id, label)

@@ -18,21 +18,7 @@ from counterpoise.errors import DataError
 
 
 def require(files: list[str] | None, labels: list[str] | None, id: str | None, model: str) -> bool:  # noqa: A002
-    """Return whether events and labels are to be joined; raise if the options do not fit together.
-
-    Parameters
-    ----------
-    files, labels : list of str, optional
-        As given.
-    id : str, optional
-        As given.
-    model : str
-        The model file.
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether events and labels are joined; raise if options do not fit together."""
     if not labels and id is None:
         if not files:
             raise opt.bad("FILES", "name the files to learn")
@@ -47,17 +33,7 @@ def require(files: list[str] | None, labels: list[str] | None, id: str | None, m
 
 
 def seconds(text: str | None) -> float | None:
-    """Return the value of --expire in seconds.
-
-    Parameters
-    ----------
-    text : str, optional
-        As given.
-
-    Returns
-    -------
-    float or None
-    """
+    """Return the value of --expire in seconds."""
     from counterpoise.moments import decay
 
     if text is not None and decay.parse_time_span(text) is None:
@@ -67,19 +43,7 @@ def seconds(text: str | None) -> float | None:
 
 @contextmanager
 def opened_store(model: str, id: str | None) -> Iterator[Any]:  # noqa: A002
-    """Open the store of a model; one in which nothing was stored is deleted at the end.
-
-    Parameters
-    ----------
-    model : str
-        The model file.
-    id : str, optional
-        Column of the ids, with which a store is created; None for one that may exist.
-
-    Yields
-    ------
-    store : EventStore or None
-    """
+    """Open the store of a model; one in which nothing was stored is deleted at the end."""
     from counterpoise.tables.event_store import EventStore, has_store, pending_path
 
     if id is None and not has_store(model):
@@ -93,17 +57,7 @@ def opened_store(model: str, id: str | None) -> Iterator[Any]:  # noqa: A002
 
 
 def settle(learner: Any, store: Any, is_finished: bool = False) -> None:
-    """Let a store follow its model, as it is saved.
-
-    Parameters
-    ----------
-    learner : TableModel
-        The model.
-    store : EventStore or None
-        The store.
-    is_finished : bool, default=False
-        Whether a run has ended, so that its labels count.
-    """
+    """Let a store follow its model, as it is saved."""
     if store is not None:
         store.label = learner.encoding.columns.label
         store.settle(learner.store_mark, is_finished)
@@ -118,25 +72,10 @@ def _compact(store: Any) -> None:
         messages.info(f"warning: deleted rows may still be readable: {error}")
 
 
-def settings(
+def run_settings(
     store: Any, columns: dict[str, Any], options: dict[str, Any], more: dict[str, Any], model: str
 ) -> dict[str, dict[str, Any]]:
-    """Return the settings of a run: the ids are not a feature, and earlier options count.
-
-    Parameters
-    ----------
-    store : EventStore or None
-        The store.
-    columns, options, more : dict
-        As given: those of columns, those of the classifier, and others that the model keeps.
-    model : str
-        The model file.
-
-    Returns
-    -------
-    dict
-        Of the three.
-    """
+    """Return the settings of a run: the ids are not a feature, and earlier options count."""
     more = {name: value for name, value in more.items() if value is not None}
     if store is None:
         return {"columns": columns, "options": options, "more": more}
@@ -162,23 +101,7 @@ def add(
     labels: list[tuple[Any, str]],
     stop: Callable[[], bool],
 ) -> list[tuple[Any, str]]:
-    """Add new events and labels, and return the source of rows that are ready to be learned.
-
-    Parameters
-    ----------
-    learner : TableModel
-        The model.
-    store : EventStore
-        The store.
-    events, labels : list of (Source, str)
-        Inputs, and their names in the records.
-    stop : callable
-        Whether to end.
-
-    Returns
-    -------
-    list of (Source, str)
-    """
+    """Add new events and labels, and return the source of rows that are ready to be learned."""
     from counterpoise.tables.delayed_labels import PendingRows, checker
     from counterpoise.tables.records import PENDING
 
@@ -193,36 +116,14 @@ def add(
 
 
 def labeled(store: Any, inputs: list[tuple[Any, str]]) -> list[tuple[Any, str]]:
-    """Return inputs of labeled rows whose ids are compared with those of a store.
-
-    Parameters
-    ----------
-    store : EventStore
-        The store.
-    inputs : list of (Source, str)
-        Inputs, and their names in the records.
-
-    Returns
-    -------
-    list of (Source, str)
-    """
+    """Return inputs of labeled rows whose ids are compared with those of a store."""
     from counterpoise.tables.delayed_labels import LabeledRows
 
     return [(LabeledRows(source, store, key), key) for source, key in inputs]
 
 
 def report(source: Any, new: int, what: str) -> None:
-    """Print how many rows were new in an input.
-
-    Parameters
-    ----------
-    source : Source
-        The input.
-    new : int
-        Number of new rows.
-    what : str
-        One of them.
-    """
+    """Print how many rows were new in an input."""
     text = pluralize(new, f"new {what}") if new else f"no new {what}s"
     messages.info(f"{source.name}: {text}")
     if source.left:
@@ -230,15 +131,7 @@ def report(source: Any, new: int, what: str) -> None:
 
 
 def close(learner: Any, store: Any) -> None:
-    """Delete what has expired, and print what is left.
-
-    Parameters
-    ----------
-    learner : TableModel
-        The model.
-    store : EventStore
-        The store.
-    """
+    """Delete what has expired, and print what is left."""
     if learner.model is not None:  # it has the options now
         store.set_options(None, store.expire_after)
     if store.expire_after is not None:
@@ -264,7 +157,6 @@ def learn(
         typer.Option("--model", "-m", help="Model file to create or to continue.", metavar="FILE"),
     ],
     files: opt.SomeFiles = None,
-    label: opt.Label = None,
     labels: opt.Labels = None,
     id: opt.Id = None,  # noqa: A002
     expire: Annotated[
@@ -274,17 +166,7 @@ def learn(
             metavar="90d",
         ),
     ] = None,
-    weight: opt.Weight = None,
-    drop: opt.Drop = None,
-    keep: opt.Keep = None,
-    numeric: opt.Numeric = None,
-    categorical: opt.Categorical = None,
-    datetime: opt.Datetime = None,
-    epoch: opt.Epoch = None,
-    hash: opt.Hash = None,  # noqa: A002
-    seed: Annotated[int | None, typer.Option(help="Seed of the hashes.")] = None,
-    missing: opt.Missing = None,
-    classes: opt.Classes = None,
+    columns: opt.ColumnOptions = opt.COLUMNS,
     allow_new_classes: Annotated[
         bool,
         typer.Option("--allow-new-classes", help="Learn labels that an old model does not know."),
@@ -295,8 +177,6 @@ def learn(
         typer.Option("--allow-future", help="Learn times after now, by which --half-life decays."),
     ] = False,
     positive: opt.Positive = None,
-    decimal: opt.Decimal = None,
-    time_format: opt.TimeFormat = None,
     ridge: opt.Ridge = None,
     multi_class: opt.MultiClass = None,
     pooled_rows: opt.Pooling = None,
@@ -362,9 +242,7 @@ def learn(
         str | None, typer.Option(help="Name of standard input in the records.", metavar="NAME")
     ] = None,
     as_json: Json = False,
-    format: opt.Format = None,  # noqa: A002
-    delimiter: opt.Delimiter = None,
-    no_header: opt.NoHeader = False,
+    input: opt.InputOptions = opt.INPUT,  # noqa: A002
 ) -> None:
     """Learn the rows of files that were not learned yet, each one exactly once.
 
@@ -377,16 +255,14 @@ def learn(
 
     With quadratic boundaries: counterpoise learn shuttle.csv --label state --pooled-rows 30 -m s.st
     """
-    reading = opt.reading(format, delimiter, no_header)
+    reading = input.reading()
     for name, value in (("checkpoint", checkpoint_every), ("metrics", metrics_every)):
         if value < 1:
             raise opt.bad(f"--{name}-every", "must be 1 or more")
     if chunk_rows is not None and not 1 <= chunk_rows <= MOST_ROWS:
         raise opt.bad("--chunk-rows", f"must be 1 to {MOST_ROWS:,}")
-    columns = opt.columns(
-        label, weight, drop, keep, numeric, categorical, epoch, hash, seed, missing,
-        classes, decimal, time_format, datetime, timestamp,
-    )  # fmt: skip
+    settings = columns.settings(timestamp)
+    columns.require_dates(timestamp)
     parameters = opt.boundaries(ridge, multi_class, pooled_rows)
     if parameters.get("pooled_rows") is not None and intercept == "none":
         raise opt.bad("--pooled-rows", "cannot be combined with --intercept none")
@@ -409,10 +285,10 @@ def learn(
     from counterpoise.tables.records import PENDING
 
     paths = formats.expanded(files or [])
-    columns = formats.with_label(columns, paths, format)
+    settings = formats.with_label(settings, paths, input.format)
     with collect_stop_signals() as stopped, locked(model), opened_store(model, id) as store:
         more = {"chunk_rows": chunk_rows, "positive": positive}
-        given = settings(store, columns, parameters, more, model)
+        given = run_settings(store, settings, parameters, more, model)
         wanted = given["more"].get("positive")
         guards = Guards(model, wanted, allow_new_classes, allow_new_columns, allow_future)
         learner = TableModel.open(
@@ -468,7 +344,8 @@ def learn(
         if watch.total.g_mean() is not None:
             messages.info(f"progressive G-mean {watch.total.g_mean():.4f}")
         if learner.model is not None:
-            messages.info(f"{model}: {counts_of(learner.model)}{_chosen(learner.model)}")
+            counts = counts_of(learner.model.labels, learner.model.class_count)
+            messages.info(f"{model}: {counts}{_chosen(learner.model)}")
         if as_json:
             facts = {"positive": learner.positive, "g_mean": watch.total.g_mean()}
             if store is not None:
@@ -522,7 +399,9 @@ class _ProgressAndMetrics:
         self._rows += chunk.rows
         self.progress.advance(chunk.rows)
         if self.progress.due:
-            says = f", {counts_of(self.learner.model)}" if self.learner.is_fitted else ""
+            now, says = self.learner.model, ""
+            if self.learner.is_fitted:
+                says = f", {counts_of(now.labels, now.class_count)}"
             if self.total.g_mean() is not None:
                 says += f", G-mean {self.total.g_mean():.4f}"
             self.progress.show(source.name, source.done(), says)
@@ -538,19 +417,7 @@ class _ProgressAndMetrics:
 
 
 def show_summary(path: str, model: Any, inputs: dict[str, Any], **more: Any) -> None:
-    """Print as JSON what a command has done to a model.
-
-    Parameters
-    ----------
-    path : str
-        The model file.
-    model : RidgeModel, AutoModel or None
-        The model, if there is one.
-    inputs : dict
-        Numbers of rows by input.
-    **more
-        Other values.
-    """
+    """Print as JSON what a command has done to a model."""
     classes = {}
     if model is not None and model.is_fitted:
         classes = dict(
@@ -578,19 +445,9 @@ def _learned_message(name: str, rows: int, record: Any, before: str | None) -> s
     return f"{name}: {rows:,} new rows after {record.mark.rows - rows:,}{known}{dropped}"
 
 
-def counts_of(model: Any) -> str:
-    """Classes and their weights, in words.
-
-    Parameters
-    ----------
-    model : RidgeModel or AutoModel
-        The model.
-
-    Returns
-    -------
-    str
-    """
-    pairs = zip(model.labels.tolist(), model.class_count.tolist(), strict=True)
+def counts_of(labels: Any, counts: Any) -> str:
+    """Return classes and their weights as text."""
+    pairs = zip(labels.tolist(), counts.tolist(), strict=True)
     shown = [f"{label}: {count:,.10g}" for label, count in pairs]
     return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more classes" if len(shown) > 6 else "")
 

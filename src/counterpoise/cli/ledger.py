@@ -78,7 +78,8 @@ def model(
         if not by:
             found = book.model(**chosen, **parameters)
             book.save(found, output)
-            messages.info(f"{output}: {counts_of(found)}; {found.selection_.words()}")
+            counts = counts_of(found.classes_, found.class_count_)
+            messages.info(f"{output}: {counts}; {found.selection_.words()}")
             return
         names = opt.names(by)
         several = book.models(
@@ -95,7 +96,7 @@ def model(
             files[name] = found
         for name, found in files.items():
             book.save(found, name)
-            messages.info(f"{name}: {counts_of(found)}")
+            messages.info(f"{name}: {counts_of(found.classes_, found.class_count_)}")
 
 
 def compare(
@@ -381,11 +382,10 @@ def options() -> None:
 
 
 @ledger.command(short_help="Learn the rows of files that were not learned yet.")
-@messages.with_quiet_option
+@messages.with_option_groups
 def learn(
     files: opt.Files,
     into: Into,
-    label: opt.Label = None,
     timestamp: Annotated[
         str | None, typer.Option(help="Column of the time of each row.", metavar="COLUMN")
     ] = None,
@@ -403,18 +403,8 @@ def learn(
         int | None,
         typer.Option(help="Values that such a column may have; 1000 by default.", metavar="N"),
     ] = None,
-    weight: opt.Weight = None,
-    drop: opt.Drop = None,
-    keep: opt.Keep = None,
-    numeric: opt.Numeric = None,
-    categorical: opt.Categorical = None,
-    hash: opt.Hash = None,  # noqa: A002
-    seed: Annotated[int | None, typer.Option(help="Seed of the hashes.")] = None,
-    missing: opt.Missing = None,
-    classes: opt.Classes = None,
+    columns: opt.ColumnOptions = opt.COLUMNS,
     allow_new_columns: opt.NewColumns = False,
-    decimal: opt.Decimal = None,
-    time_format: opt.TimeFormat = None,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for another process.", metavar="SECONDS")
     ] = 10.0,
@@ -430,9 +420,7 @@ def learn(
     stdin_name: Annotated[
         str | None, typer.Option(help="Name of standard input in the records.", metavar="NAME")
     ] = None,
-    format: opt.Format = None,  # noqa: A002
-    delimiter: opt.Delimiter = None,
-    no_header: opt.NoHeader = False,
+    input: opt.InputOptions = opt.INPUT,  # noqa: A002
 ) -> None:
     """Learn the rows of files that were not learned yet, each one exactly once.
 
@@ -440,11 +428,8 @@ def learn(
 
     Example: counterpoise ledger learn p.csv -l y.ledger --label fraud --timestamp at --by country
     """
-    reading = opt.reading(format, delimiter, no_header)
-    columns = opt.columns(
-        label, weight, drop, keep, numeric, categorical, None, hash, seed, missing, classes, decimal
-    )
-    columns |= {"time_format": time_format} if time_format is not None else {}
+    reading = input.reading()
+    settings = columns.settings()
 
     from counterpoise import Ledger
     from counterpoise.cli.messages import Progress
@@ -452,9 +437,9 @@ def learn(
     from counterpoise.tables.records import input_key
 
     paths = formats.expanded(files)
-    columns = formats.with_label(columns, paths, format)
+    settings = formats.with_label(settings, paths, input.format)
     named = opt.names(by) or None
-    roles = columns.pop("roles", None)
+    roles = settings.pop("roles", None)
     with (
         collect_stop_signals() as stopped,
         Ledger.open(
@@ -465,7 +450,7 @@ def learn(
             columns=roles,
             max_values=max_values,
             wait=wait,
-            **columns,
+            **settings,
         ) as book,
         Progress() as progress,
     ):
@@ -500,14 +485,12 @@ def learn(
 
 
 @ledger.command(short_help="Subtract rows of files exactly.")
-@messages.with_quiet_option
+@messages.with_option_groups
 def unlearn(
     files: opt.Files,
     into: Into,
     where: WhereOption = None,
-    format: opt.Format = None,  # noqa: A002
-    delimiter: opt.Delimiter = None,
-    no_header: opt.NoHeader = False,
+    input: opt.InputOptions = opt.INPUT,  # noqa: A002
 ) -> None:
     """Subtract the rows of files from their cells. The files are read again.
 
@@ -518,7 +501,7 @@ def unlearn(
 
     One person: counterpoise ledger unlearn 2026-*.csv -l year.ledger --where customer=123
     """
-    reading = opt.reading(format, delimiter, no_header)
+    reading = input.reading()
     meant = where_of(where)
 
     from counterpoise import Ledger
@@ -538,7 +521,7 @@ def unlearn(
 
 
 @ledger.command(short_help="Verify that a ledger is as it was written.")
-@messages.with_quiet_option
+@messages.with_option_groups
 def check(path: Path) -> None:
     """Verify every cell and total against checksums, the digest and each other.
 
@@ -557,11 +540,11 @@ QUESTIONS: dict[Callable[..., None], str] = {
     drift: "Find when and where the stream changed, without rows.",
 }
 for command, short in QUESTIONS.items():
-    ledger.command(short_help=short)(messages.with_quiet_option(command))
+    ledger.command(short_help=short)(messages.with_option_groups(command))
 
 
 @ledger.command(short_help="Merge old buckets into coarser ones.")
-@messages.with_quiet_option
+@messages.with_option_groups
 def rollup(
     path: Path,
     until: Annotated[str, typer.Option(help="Buckets that end by then.", metavar="TIME")],
@@ -582,7 +565,7 @@ def rollup(
 
 
 @ledger.command(short_help="Drop old buckets.")
-@messages.with_quiet_option
+@messages.with_option_groups
 def drop(
     path: Path, until: Annotated[str, typer.Option(help="Rows before this go.", metavar="TIME")]
 ) -> None:
@@ -623,7 +606,7 @@ def inspect(path: Path, as_json: Json = False) -> None:
 
 
 @ledger.command(short_help="Write a year of made-up payments.")
-@messages.with_quiet_option
+@messages.with_option_groups
 def demo(
     folder: Annotated[str, typer.Argument(help="Where the files go.", metavar="DIR")] = ".",
     seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 1,

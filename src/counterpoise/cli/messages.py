@@ -10,9 +10,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from functools import wraps
 from shlex import quote
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -40,16 +41,6 @@ VALUES = {"stdin_name": "NAME"}  # what stands for a value, in --help too
 
 def format_as_options(*settings: OptionValue) -> str:
     """Spell settings as options.
-
-    Parameters
-    ----------
-    *settings : Setting
-        The settings.
-
-    Returns
-    -------
-    str
-        For example ``--drop amount``.
 
     Examples
     --------
@@ -88,24 +79,12 @@ def _quoted(text: str) -> str:
 
 
 def write_message(text: str) -> None:
-    """Write one line to standard error.
-
-    Parameters
-    ----------
-    text : str
-        The words; whatever others have put into them, they stay one line of plain text.
-    """
+    """Write one line to standard error."""
     print(f"counterpoise: {printable(text)}", file=sys.stderr)
 
 
 def info(said: str | Message) -> None:
-    """Write words to standard error, unless nobody wants them.
-
-    Parameters
-    ----------
-    said : str or Message
-        The words.
-    """
+    """Write words to standard error, unless nobody wants them."""
     text = said if isinstance(said, str) else said.spelled(format_as_options)
     is_warning = text.startswith("warning:")
     if is_warning:
@@ -115,67 +94,51 @@ def info(said: str | Message) -> None:
 
 
 def pluralize(count: int, what: str) -> str:
-    """So many things, in words.
-
-    Parameters
-    ----------
-    count : int
-        How many.
-    what : str
-        What one of them is called.
-
-    Returns
-    -------
-    str
-    """
+    """So many things, in words."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def with_quiet_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options --quiet and --strict.
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose groups of options are single options, with --quiet and --strict.
 
-    Parameters
-    ----------
-    command : callable
-        What typer is to make a command of.
-
-    Returns
-    -------
-    callable
-        The same with two more options.
+    A group is a parameter whose type is a dataclass: the fields become options.
     """
+    signature = inspect.signature(command, eval_str=True)
+    groups = {name: p.annotation for name, p in signature.parameters.items()}
+    groups = {name: kind for name, kind in groups.items() if is_dataclass(kind)}
 
     @wraps(command)
     def call(*, quiet: bool, strict: bool, **given: Any) -> None:
         globals().update(quiet=quiet, strict=strict, warned=[])
+        for name, kind in groups.items():
+            given[name] = kind(**{one.name: given.pop(one.name) for one in fields(kind)})
         command(**given)
 
-    signature = inspect.signature(command, eval_str=True)
-    options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
-        for name, kind in (("quiet", Quiet), ("strict", Strict))
-    ]
-    taken = [*signature.parameters.values(), *options]
+    taken: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        taken += _group_options(groups[name]) if name in groups else [parameter]
+    taken += [_option(name, kind, False) for name, kind in (("quiet", Quiet), ("strict", Strict))]
+    taken = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in taken]
     call.__signature__ = signature.replace(parameters=taken)  # type: ignore[attr-defined]
     call.__annotations__ = {one.name: one.annotation for one in taken}
     return call
+
+
+def _group_options(group: Any) -> list[inspect.Parameter]:
+    """Return the options of a group."""
+    hints = get_type_hints(group, include_extras=True)
+    return [_option(one.name, hints[one.name], one.default) for one in fields(group)]
+
+
+def _option(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def show(head: list[str], rows: list[list[Any]], title: str = "") -> None:
-    """Print a table.
-
-    Parameters
-    ----------
-    head : list of str
-        Names of the columns.
-    rows : list of list
-        Cells: text, numbers, or None for what is undefined.
-    title : str
-        What it is about; not printed in a pipe.
-    """
+    """Print a table."""
     if not sys.stdout.isatty():
         for row in [head, *rows]:
             print("\t".join(cell(value, plain=True) for value in row))
@@ -223,19 +186,7 @@ def _parts(head: list[str], rows: list[list[Any]], title: str, width: int) -> li
 
 
 def cell(value: Any, plain: bool = False) -> str:
-    """Text of a cell.
-
-    Parameters
-    ----------
-    value : object
-        What it holds.
-    plain : bool, default=False
-        For a machine: no separators of thousands.
-
-    Returns
-    -------
-    str
-    """
+    """Text of a cell."""
     if value is None:
         return "undefined"
     if isinstance(value, float):
@@ -248,24 +199,12 @@ def cell(value: Any, plain: bool = False) -> str:
 
 
 def show_json(value: Any) -> None:
-    """Print a value as JSON.
-
-    Parameters
-    ----------
-    value : object
-        What JSON can hold, but for infinity, which becomes null.
-    """
+    """Print a value as JSON."""
     print(json.dumps(finite(value), indent=2))
 
 
 class Progress:
-    """One line that is written again and again: a bar, rows, speed, and what else there is to say.
-
-    Parameters
-    ----------
-    shown : bool, optional
-        Whether to show anything; by default if standard error is a terminal. Never with --quiet.
-    """
+    """Line on a terminal that is written again and again: a bar, rows and speed."""
 
     def __init__(self, shown: bool | None = None) -> None:
         self.shown = (sys.stderr.isatty() if shown is None else shown) and not quiet
@@ -301,41 +240,17 @@ class Progress:
         return self.shown and time.monotonic() - self._last > 0.1
 
     def advance(self, rows: int) -> None:
-        """Count rows.
-
-        Parameters
-        ----------
-        rows : int
-            How many more.
-        """
+        """Count rows."""
         self._rows += rows
 
     def chunk(self, source: Any, rows: int) -> None:
-        """Count rows of an input, and show it if it is time.
-
-        Parameters
-        ----------
-        source : Source
-            The input.
-        rows : int
-            How many more.
-        """
+        """Count rows of an input, and show it if it is time."""
         self.advance(rows)
         if self.due:
             self.show(source.name, source.done(), "")
 
     def show(self, name: str, done: tuple[int, int], says: str) -> None:
-        """Write the line again.
-
-        Parameters
-        ----------
-        name : str
-            The input.
-        done : (int, int)
-            How much of it was read, and how much there is, or 0.
-        says : str
-            What else there is to say.
-        """
+        """Write the line again."""
         if self._bar is None:
             return
         self._last = time.monotonic()

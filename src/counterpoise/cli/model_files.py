@@ -157,29 +157,15 @@ def check(
             metavar="FILE",
         ),
     ] = None,
-    label: opt.Label = None,
     id: opt.Id = None,  # noqa: A002
-    weight: opt.Weight = None,
-    drop: opt.Drop = None,
-    keep: opt.Keep = None,
-    numeric: opt.Numeric = None,
-    categorical: opt.Categorical = None,
-    datetime: opt.Datetime = None,
-    epoch: opt.Epoch = None,
-    hash: opt.Hash = None,  # noqa: A002
-    missing: opt.Missing = None,
-    classes: opt.Classes = None,
-    decimal: opt.Decimal = None,
-    time_format: opt.TimeFormat = None,
+    columns: opt.ColumnOptions = opt.COLUMNS,
     allow_future: Annotated[
         bool, typer.Option("--allow-future", help="Times after now are not a problem.")
     ] = False,
     max_problems: Annotated[
         int, typer.Option(help="Problems to print for each file.", metavar="N")
     ] = 100,
-    format: opt.Format = None,  # noqa: A002
-    delimiter: opt.Delimiter = None,
-    no_header: opt.NoHeader = False,
+    input: opt.InputOptions = opt.INPUT,  # noqa: A002
 ) -> None:
     """List every problem of files at once, without learning and without writing anything.
 
@@ -188,13 +174,11 @@ def check(
 
     Example: counterpoise check march.csv --label fraud --drop payment
     """
-    reading = opt.reading(format, delimiter, no_header)
+    reading = input.reading()
     if max_problems < 1:
         raise opt.bad("--max-problems", "must be 1 or more")
-    columns = opt.columns(
-        label, weight, drop, keep, numeric, categorical, epoch, hash, None, missing, classes,
-        decimal, time_format, datetime,
-    )  # fmt: skip
+    settings = columns.settings()
+    columns.require_dates()
 
     from counterpoise.cli.messages import Progress
     from counterpoise.errors import printable
@@ -205,19 +189,19 @@ def check(
     from counterpoise.tables.model import TableModel
 
     paths = formats.expanded(files)
-    columns = formats.with_label(columns, paths, format)
+    settings = formats.with_label(settings, paths, input.format)
     stored, known = None, tuple[str, ...]()
     if model is not None and os.path.exists(model):
         known = TableModel.load(model).encoding.columns.drop
-    roles = columns.get("roles", {})
+    roles = settings.get("roles", {})
     if id is not None and (id not in known or "drop" in roles.values()):
         kept = {} if "drop" in roles.values() else dict.fromkeys(known, "drop")
-        columns["roles"] = {**kept, **roles, id: "drop"}
+        settings["roles"] = {**kept, **roles, id: "drop"}
     if model is not None and os.path.exists(model):
-        stored = TableModel.open(model, columns, {})
+        stored = TableModel.open(model, settings, {})
         encoding = stored.encoding
     else:
-        encoding = new_encoder(columns, {})
+        encoding = new_encoder(settings, {})
     guards = Guards(model or "the model", allow_future=allow_future)
     checker = Checker(encoding, guards, stored, max_problems, id)
     found = 0
@@ -348,7 +332,8 @@ def merge(
         whole.save(output)
     for note in notes:
         messages.info(note)
-    messages.info(f"{output}: {counts_of(whole.model)}")
+    assert whole.model is not None
+    messages.info(f"{output}: {counts_of(whole.model.labels, whole.model.class_count)}")
     if as_json:
         inputs = {key: {"rows": record.mark.rows} for key, record in whole.records.items()}
         show_summary(output, whole.model, inputs, positive=whole.positive)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -79,6 +80,7 @@ Hash = Annotated[
     list[str] | None,
     typer.Option(help="Spread the categories of a column over N buckets.", metavar="COLUMN=N"),
 ]
+Seed = Annotated[int | None, typer.Option(help="Seed of the hashes.")]
 Missing = Annotated[
     str | None, typer.Option(help="Missing values: mean, indicate, drop or error.", metavar="RULE")
 ]
@@ -150,17 +152,7 @@ Pooling = Annotated[
 def boundaries(
     ridge: str | None, multi_class: str | None, pooled_rows: str | None
 ) -> dict[str, Any]:
-    """Parameters of the classifier that say how classes are told apart, of those given.
-
-    Parameters
-    ----------
-    ridge, multi_class, pooled_rows : str, optional
-        As given.
-
-    Returns
-    -------
-    dict
-    """
+    """Parameters of the classifier that say how classes are told apart, of those given."""
     result: dict[str, Any] = {}
     if ridge is not None:
         try:
@@ -184,18 +176,7 @@ def boundaries(
 
 
 def feature_map(text: str) -> str:
-    """A map of the features, checked.
-
-    Parameters
-    ----------
-    text : str
-        As given.
-
-    Returns
-    -------
-    str
-        "auto"; the name of a map; or a path of a model file, with a separator, or "auto:" and that.
-    """
+    """A map of the features, checked."""
     auto, colon, path = text.partition(":")
     if auto == "auto":
         return f"auto:{os.path.join(os.curdir, path)}" if colon else text
@@ -213,68 +194,36 @@ def feature_map(text: str) -> str:
 
 
 def bad(option: str, message: str) -> typer.BadParameter:
-    """Error about the use of an option.
-
-    Parameters
-    ----------
-    option : str
-        The option.
-    message : str
-        What is wrong.
-
-    Returns
-    -------
-    typer.BadParameter
-    """
+    """Error about the use of an option."""
     return typer.BadParameter(message, param_hint=f"'{option}'")
 
 
-def reading(format: str | None, delimiter: str | None, no_header: bool) -> dict[str, Any]:  # noqa: A002
-    """Options of reading, checked.
+@dataclass
+class InputOptions:
+    """Options of input files."""
 
-    Parameters
-    ----------
-    format, delimiter : str, optional
-        As given.
-    no_header : bool
-        As given.
+    format: Format = None
+    delimiter: Delimiter = None
+    no_header: NoHeader = False
 
-    Returns
-    -------
-    dict
-        Arguments of :func:`counterpoise.readers.source`.
-    """
-    from counterpoise.readers.formats import FORMATS as KNOWN
+    def reading(self) -> dict[str, Any]:
+        """Return the arguments of :func:`counterpoise.readers.source`, checked."""
+        from counterpoise.readers.formats import FORMATS as KNOWN
 
-    if format is not None and format not in KNOWN:
-        raise bad("--format", f"{format!r} is not one of {', '.join(KNOWN)}")
-    if delimiter is not None:
-        delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
-        if len(delimiter) != 1 or ord(delimiter) > 127 or delimiter in '"\r\n':
-            raise bad("--delimiter", f"{delimiter!r} is not one character")
-    return {"format": format, "delimiter": delimiter, "header": not no_header}
+        delimiter = self.delimiter
+        if self.format is not None and self.format not in KNOWN:
+            raise bad("--format", f"{self.format!r} is not one of {', '.join(KNOWN)}")
+        if delimiter is not None:
+            delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
+            if len(delimiter) != 1 or ord(delimiter) > 127 or delimiter in '"\r\n':
+                raise bad("--delimiter", f"{delimiter!r} is not one character")
+        return {"format": self.format, "delimiter": delimiter, "header": not self.no_header}
 
 
 def by_name(
     option: str, values: Iterable[str], convert: Any, what: str, key: str = "LABEL"
 ) -> dict[str, Any]:
-    """NAME=VALUE pairs as a dict.
-
-    Parameters
-    ----------
-    option : str
-        The option, for messages.
-    values : iterable of str
-        As given.
-    convert : callable
-        Makes a value of its text.
-    what : str
-        What a value is, for messages.
-
-    Returns
-    -------
-    dict
-    """
+    """NAME=VALUE pairs as a dict."""
     result = {}
     for pair in values:
         name, sign, text = pair.rpartition("=")
@@ -288,121 +237,98 @@ def by_name(
 
 
 def names(values: Iterable[str] | None) -> tuple[str, ...]:
-    """Names given one by one or with commas between them.
-
-    Parameters
-    ----------
-    values : iterable of str
-        As given.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """Names given one by one or with commas between them."""
     return tuple(name for value in values or () for name in value.split(",") if name)
 
 
-def columns(
-    label: str | None,
-    weight: str | None,
-    drop: list[str] | None,
-    keep: list[str] | None,
-    numeric: list[str] | None,
-    categorical: list[str] | None,
-    time: list[str] | None,
-    hashed: list[str] | None,
-    seed: int | None,
-    missing: str | None,
-    classes: list[str] | None = None,
-    decimal: str | None = None,
-    time_format: str | None = None,
-    date: list[str] | None = None,
-    clock: str | None = None,
-) -> dict[str, Any]:
-    """Fields of Columns that somebody has named.
+@dataclass
+class FeatureOptions:
+    """Options of columns: the label, and how others become features."""
 
-    Parameters
-    ----------
-    label, weight, drop, keep, numeric, categorical, time, hashed, seed, missing
-        As given.
-    classes, decimal, time_format, date, clock
-        As given.
+    label: Label = None
+    drop: Drop = None
+    keep: Keep = None
+    numeric: Numeric = None
+    categorical: Categorical = None
+    datetime: Datetime = None
+    epoch: Epoch = None
+    hash: Hash = None
+    seed: Seed = None
+    missing: Missing = None
+    decimal: Decimal = None
+    time_format: TimeFormat = None
 
-    Returns
-    -------
-    dict
-    """
-    result: dict[str, Any] = {} if label is None else {"label": label}
-    roles: dict[str, str] = {}
-    given = {
-        "drop": names(drop), "number": names(numeric), "category": names(categorical),
-        "datetime": names(date), "epoch": names(time),
-        "weight": () if weight is None else (weight,),
-        "timestamp": () if clock is None else (clock,),
-    }  # fmt: skip
-    pairs = [(name, role) for role, some in given.items() for name in dict.fromkeys(some)]
-    buckets = by_name("--hash", hashed or (), int, "N", "COLUMN")
-    pairs += [(name, f"hash:{count}") for name, count in buckets.items()]
-    for name, role in pairs:
-        if roles.setdefault(name, role) != role:
-            options = messages.format_as_options(
-                OptionValue("columns", {name: roles[name]}), OptionValue("columns", {name: role})
-            )
-            raise bad(f"--{options.split()[0][2:]}", f"column {name!r} has two roles: {options}")
-    if any(not 1 <= count <= MAX_BUCKETS for count in buckets.values()):
-        raise bad("--hash", "the number of buckets must be from 1 to 2**32")
-    if roles:
-        result["roles"] = dict(sorted(roles.items()))
-    if keep:
-        result["only"] = tuple(sorted(set(names(keep))))
-    if seed is not None:
-        if not 0 <= seed < 2**32:
+    def _roles(self) -> list[tuple[str, str]]:
+        """Return pairs of column and role."""
+        given = {
+            "drop": self.drop, "number": self.numeric, "category": self.categorical,
+            "datetime": self.datetime, "epoch": self.epoch,
+        }  # fmt: skip
+        pairs = [(name, role) for role, some in given.items() for name in names(some)]
+        buckets = by_name("--hash", self.hash or (), int, "N", "COLUMN")
+        if any(not 1 <= count <= MAX_BUCKETS for count in buckets.values()):
+            raise bad("--hash", "the number of buckets must be from 1 to 2**32")
+        return pairs + [(name, f"hash:{count}") for name, count in buckets.items()]
+
+    def settings(self, timestamp: str | None = None) -> dict[str, Any]:
+        """Return the fields of Columns that options set, checked."""
+        result: dict[str, Any] = {} if self.label is None else {"label": self.label}
+        roles: dict[str, str] = {}
+        for name, role in [*self._roles(), *([(timestamp, "timestamp")] if timestamp else [])]:
+            if roles.setdefault(name, role) != role:
+                both = [OptionValue("columns", {name: one}) for one in (roles[name], role)]
+                options = messages.format_as_options(*both)
+                raise bad(options.split()[0], f"column {name!r} has two roles: {options}")
+        if roles:
+            result["roles"] = dict(sorted(roles.items()))
+        if self.keep:
+            if self.drop:
+                raise bad("--keep", "cannot be combined with --drop")
+            result["only"] = tuple(sorted(set(names(self.keep))))
+        if self.seed is not None and not 0 <= self.seed < 2**32:
             raise bad("--seed", "must be a whole number below 2**32")
-        result["seed"] = seed
-    if missing is not None:
-        if missing not in MISSING_RULES:
-            raise bad("--missing", f"{missing!r} is not mean, indicate, drop or error")
-        result["missing"] = missing
-    if classes:
-        result["classes"] = tuple(sorted(set(names(classes))))
-        if len(result["classes"]) < 2:
-            raise bad("--classes", "name at least two")
-    if decimal is not None:
-        if decimal not in (".", ","):
-            raise bad("--decimal", f"{decimal!r} is neither . nor ,")
-        result["decimal"] = decimal
-    if time_format is not None:
-        if "%" not in time_format:
-            raise bad("--time-format", f"{time_format!r} is not like %d.%m.%Y")
-        if not time and not date and clock is None:
-            raise bad("--time-format", "name the columns of dates too, with --datetime or --epoch")
-        result["time_format"] = time_format
-    if drop and keep:
-        raise bad("--keep", "cannot be combined with --drop")
-    return result
+        if self.missing is not None and self.missing not in MISSING_RULES:
+            raise bad("--missing", f"{self.missing!r} is not mean, indicate, drop or error")
+        if self.decimal is not None and self.decimal not in (".", ","):
+            raise bad("--decimal", f"{self.decimal!r} is neither . nor ,")
+        if self.time_format is not None and "%" not in self.time_format:
+            raise bad("--time-format", f"{self.time_format!r} is not like %d.%m.%Y")
+        for name in ("seed", "missing", "decimal", "time_format"):
+            if getattr(self, name) is not None:
+                result[name] = getattr(self, name)
+        return result
+
+    def require_dates(self, timestamp: str | None = None) -> None:
+        """Raise if dates have a format, and no column has dates."""
+        if self.time_format is not None and not (self.datetime or self.epoch or timestamp):
+            text = "name the columns of dates too, with --datetime or --epoch"
+            raise bad("--time-format", text)
+
+
+@dataclass
+class ColumnOptions(FeatureOptions):
+    """Options of columns, with weights and with the labels that are allowed."""
+
+    weight: Weight = None
+    classes: Classes = None
+
+    def _roles(self) -> list[tuple[str, str]]:
+        return [*super()._roles(), *([] if self.weight is None else [(self.weight, "weight")])]
+
+    def settings(self, timestamp: str | None = None) -> dict[str, Any]:
+        """Return the fields of Columns that options set, checked."""
+        result = super().settings(timestamp)
+        if self.classes:
+            result["classes"] = tuple(sorted(set(names(self.classes))))
+            if len(result["classes"]) < 2:
+                raise bad("--classes", "name at least two")
+        return result
 
 
 def chosen(
     positive: str | None, classes: list[Any], counts: list[float], stored: Any = None
 ) -> Any:
-    """Return the class of interest.
-
-    Parameters
-    ----------
-    positive : str, optional
-        As given.
-    classes : list
-        The labels.
-    counts : list of float
-        How many rows each has.
-    stored : label, optional
-        What the model file says.
-
-    Returns
-    -------
-    label
-        By default what the model file says, or the rarest, of equals the last.
-    """
+    """Return the class of interest."""
     if positive is None and stored is not None:
         return stored
     if positive is None:
@@ -433,58 +359,41 @@ CostMissColumn = Annotated[
 
 
 class MisclassificationCosts(NamedTuple):
-    """What mistakes cost.
-
-    Attributes
-    ----------
-    alarm : float
-        A false alarm.
-    miss : float, optional
-        Cost of a miss; with a column, of a miss in a row without a value.
-    column : str, optional
-        Column of what a miss of each row costs.
-    """
+    """Costs of a false alarm and of a miss; a column may contain the cost of a miss of each row."""
 
     alarm: float
     miss: float | None
     column: str | None
 
 
-def hint_calibration(options: Any) -> None:
-    """Print how costs get better probabilities, if a model could be calibrated and is not.
+@dataclass
+class CostOptions:
+    """Options of the costs of mistakes."""
 
-    Parameters
-    ----------
-    options : object
-        Options of the model; those of a AutoClassifier have no ``calibrate``.
-    """
+    cost_miss: CostMiss = None
+    cost_alarm: CostAlarm = None
+    cost_miss_column: CostMissColumn = None
+
+    def costs(self) -> MisclassificationCosts | None:
+        """Return the costs, checked; None if no option sets them."""
+        for name, value in (("--cost-miss", self.cost_miss), ("--cost-alarm", self.cost_alarm)):
+            if value is not None and not 0.0 < value < float("inf"):
+                raise bad(name, f"must be a finite number above 0, not {value:g}")
+        alarm = 1.0 if self.cost_alarm is None else self.cost_alarm
+        if self.cost_miss is not None or self.cost_miss_column is not None:
+            return MisclassificationCosts(alarm, self.cost_miss, self.cost_miss_column)
+        if self.cost_alarm is not None:
+            raise bad("--cost-alarm", "say what a miss costs too, with --cost-miss")
+        return None
+
+
+def hint_calibration(options: Any) -> None:
+    """Print how costs get better probabilities, if a model could be calibrated and is not."""
     if not getattr(options, "calibrate", True):
         messages.info(
             "the model is not calibrated, and costs need probabilities; learn it with --calibrate"
         )
 
 
-def parse_costs(
-    miss: float | None, alarm: float | None, column: str | None
-) -> MisclassificationCosts | None:
-    """Prices as given, checked; None if nobody has named any.
-
-    Parameters
-    ----------
-    miss, alarm : float, optional
-        As given.
-    column : str, optional
-        As given.
-
-    Returns
-    -------
-    Prices or None
-    """
-    for name, value in (("--cost-miss", miss), ("--cost-alarm", alarm)):
-        if value is not None and not 0.0 < value < float("inf"):
-            raise bad(name, f"must be a finite number above 0, not {value:g}")
-    if miss is None and column is None:
-        if alarm is not None:
-            raise bad("--cost-alarm", "say what a miss costs too, with --cost-miss")
-        return None
-    return MisclassificationCosts(1.0 if alarm is None else alarm, miss, column)
+# Parameters of commands need a default; the options take its place.
+INPUT, COSTS, FEATURES, COLUMNS = InputOptions(), CostOptions(), FeatureOptions(), ColumnOptions()

@@ -48,9 +48,7 @@ def predict(
         float | None,
         typer.Option(help="Alert where the balanced probability is at least P.", metavar="P"),
     ] = None,
-    cost_miss: options.CostMiss = None,
-    cost_alarm: options.CostAlarm = None,
-    cost_miss_column: options.CostMissColumn = None,
+    costs: opt.CostOptions = opt.COSTS,
     alert_rate: Annotated[
         float | None,
         typer.Option(
@@ -83,9 +81,7 @@ def predict(
         ),
     ] = None,
     ignore_unknown: opt.IgnoreUnknown = False,
-    format: opt.Format = None,  # noqa: A002
-    delimiter: opt.Delimiter = None,
-    no_header: opt.NoHeader = False,
+    input: opt.InputOptions = opt.INPUT,  # noqa: A002
 ) -> None:
     """Predict the rows of files, in order and in constant memory.
 
@@ -100,9 +96,9 @@ def predict(
 
     Alerts where they pay: counterpoise predict fraud.safetensors today.csv --cost-miss 200
     """
-    reading = opt.reading(format, delimiter, no_header)
+    reading = input.reading()
     kind = _kind(output, output_format)
-    given = options.parse_costs(cost_miss, cost_alarm, cost_miss_column)
+    given = costs.costs()
     rules = {
         "threshold": threshold,
         options.NAME: given,

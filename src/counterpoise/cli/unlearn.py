@@ -27,9 +27,7 @@ def unlearn(
     files: opt.SomeFiles = None,
     where: WhereOption = None,
     as_json: Json = False,
-    format: opt.Format = None,  # noqa: A002
-    delimiter: opt.Delimiter = None,
-    no_header: opt.NoHeader = False,
+    input: opt.InputOptions = opt.INPUT,  # noqa: A002
 ) -> None:
     """Take the rows of files back, as if they had never been learned.
 
@@ -42,7 +40,7 @@ def unlearn(
 
     One person: counterpoise unlearn fraud.safetensors --where customer=123 2026-*.csv
     """
-    reading = opt.reading(format, delimiter, no_header)
+    reading = input.reading()
     meant = where_of(where)
     if not files and meant is None:
         raise opt.bad("FILES", "name the files whose rows are to be unlearned")
@@ -119,19 +117,7 @@ def _erase_pending(model: str, meant: Any) -> int:
 
 
 def matching(store: Any, meant: Any) -> list[str]:
-    """Return the ids of pending events that are meant.
-
-    Parameters
-    ----------
-    store : EventStore
-        The store.
-    meant : Where
-        Conditions.
-
-    Returns
-    -------
-    list of str
-    """
+    """Return the ids of pending events that are meant."""
     result: list[str] = store.find_pending(
         lambda table: meant.among(
             {name: table[name].combine_chunks() for name in table.column_names}, table.num_rows
@@ -141,28 +127,7 @@ def matching(store: Any, meant: Any) -> list[str]:
 
 
 def input_of(learner: Any, store: Any, path: str, reading: dict[str, Any]) -> tuple[Any, str, Any]:
-    """Return an input that was learned, its name in the records, and its events if it has some.
-
-    Parameters
-    ----------
-    learner : TableModel
-        The model.
-    store : EventStore or None
-        The store.
-    path : str
-        As given.
-    reading : dict
-        How files are read.
-
-    Returns
-    -------
-    source : Source
-        The input.
-    key : str
-        Its name in the records of the model or of the store.
-    events : LearnedEvents or None
-        Events with delayed labels.
-    """
+    """Return an input that was learned, its name in the records, and its events if it has some."""
     from counterpoise.readers import formats
     from counterpoise.tables.delayed_labels import LearnedEvents
 
@@ -179,17 +144,7 @@ def input_of(learner: Any, store: Any, path: str, reading: dict[str, Any]) -> tu
 
 
 def where_of(where: list[str] | None) -> Any:
-    """Conditions, as given.
-
-    Parameters
-    ----------
-    where : list of str, optional
-        COLUMN=VALUE each.
-
-    Returns
-    -------
-    Where or None
-    """
+    """Conditions, as given."""
     if not where:
         return None
     values: dict[str, tuple[str, ...]] = {}
@@ -206,20 +161,7 @@ def where_of(where: list[str] | None) -> Any:
 
 @contextmanager
 def changed(model: str) -> Iterator[tuple[Any, Any]]:
-    """A model that is changed under its lock; what there is to say is said at the end.
-
-    Parameters
-    ----------
-    model : str
-        The model file, which must be there.
-
-    Yields
-    ------
-    learner : TableModel
-        The model, to be saved.
-    progress : Progress
-        For jobs that take long.
-    """
+    """A model that is changed under its lock; what there is to say is said at the end."""
     from counterpoise.atomic_write import locked
     from counterpoise.cli.messages import Progress
     from counterpoise.tables.model import TableModel
@@ -232,7 +174,8 @@ def changed(model: str) -> Iterator[tuple[Any, Any]]:
         for note in learner.notes.values():
             messages.info(note)
     if learner.model is not None:
-        messages.info(f"{model}: {counts_of(learner.model) or 'nothing is left'}")
+        counts = counts_of(learner.model.labels, learner.model.class_count)
+        messages.info(f"{model}: {counts or 'nothing is left'}")
 
 
 def relabel(
@@ -248,9 +191,7 @@ def relabel(
     ] = None,
     id: opt.Id = None,  # noqa: A002
     as_json: Json = False,
-    format: opt.Format = None,  # noqa: A002
-    delimiter: opt.Delimiter = None,
-    no_header: opt.NoHeader = False,
+    input: opt.InputOptions = opt.INPUT,  # noqa: A002
 ) -> None:
     """Unlearn rows with their present label, and learn them with another.
 
@@ -262,7 +203,7 @@ def relabel(
 
     Many rows: counterpoise relabel fraud.safetensors march.csv --labels right.csv --id payment
     """
-    reading = opt.reading(format, delimiter, no_header)
+    reading = input.reading()
     meant = where_of(where)
     if labels is None and meant is None:
         raise opt.bad("--where", "say which rows have the wrong label")
