@@ -131,7 +131,7 @@ def require_label(columns: Mapping[str, Any]) -> None:
 def require_clock(model: Model, columns: Columns) -> None:
     """Raise unless a half-life in units of time comes with a column of times, and vice versa."""
     half_life = model.params.options.half_life
-    timed = isinstance(half_life, str)
+    timed = model.params.options.decay.is_timed
     if timed and columns.timestamp is None:
         raise DataError(
             f"a half-life of {half_life} needs the time of each row",
