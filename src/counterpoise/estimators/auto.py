@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoise import validation
-from counterpoise.arrays import Vector
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.engine.auto import AutoModel, Engine
 from counterpoise.engine.parameters import (
     AUTO_PARAMETERS,
@@ -22,8 +22,7 @@ from counterpoise.engine.parameters import (
 )
 from counterpoise.estimators import array_validation
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
-from counterpoise.estimators.base import EstimatorBase
-from counterpoise.moments.classes import ravel_binary
+from counterpoise.estimators.base import EstimatorBase, wrap
 from counterpoise.solver.class_weights import ClassFactors
 
 VALUES = itemgetter(*AUTO_PARAMETERS)
@@ -208,13 +207,11 @@ class AutoClassifier(EstimatorBase[AutoModel]):
             not seen by then score −∞.
         """
         delay = validation.check_nonnegative_int(delay, "delay")
-        array_validation.require_y(self, y)
-        with validation.transactional(self) as draft:
-            engine = draft._engine = self._fresh(self._current())
-            rows, labels = array_validation.rows(draft, X, y, not engine.is_fitted)
-            names = draft.__dict__.get("feature_names_in_")
-            scores = engine.progressive_scores(rows, labels, delay, classes, names)
-        return ravel_binary(scores)
+
+        def score(engine: AutoModel, rows: Rows, labels: Labels, names: Any) -> Matrix:
+            return engine.progressive_scores(rows, labels, delay, classes, names)
+
+        return self._score_progressively(X, y, score)
 
     def learn_one(self, x: ArrayLike, y: Any, w: float = 1.0) -> None:
         """Learn one row, with little overhead.
@@ -297,7 +294,7 @@ class AutoClassifier(EstimatorBase[AutoModel]):
     def best_(self) -> BalancedRidgeClassifier:
         """A copy of the best candidate, with its ridge."""
         engine = copy.deepcopy(self._fitted().best)
-        return BalancedRidgeClassifier._around(engine, self.__dict__.get("feature_names_in_"))
+        return wrap(BalancedRidgeClassifier, engine, self.__dict__.get("feature_names_in_"))
 
     @property
     def g_means_(self) -> dict[str, dict[float, float]]:
@@ -328,7 +325,7 @@ class AutoClassifier(EstimatorBase[AutoModel]):
 def wrap_engine(engine: Engine, names: Any = None) -> BalancedRidgeClassifier | AutoClassifier:
     """Return an estimator that shares an engine, whose features have these names."""
     kind = AutoClassifier if isinstance(engine, AutoModel) else BalancedRidgeClassifier
-    found: BalancedRidgeClassifier | AutoClassifier = kind._around(engine, names)
+    found: BalancedRidgeClassifier | AutoClassifier = wrap(kind, engine, names)
     return found
 
 

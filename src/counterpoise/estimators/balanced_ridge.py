@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoise import timestamps, validation
-from counterpoise.arrays import Matrix, Vector
+from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.engine.parameters import (
     RIDGE_PARAMETERS,
     RidgeParameters,
@@ -22,7 +22,6 @@ from counterpoise.engine.summary import ClassMoments, class_moments
 from counterpoise.estimators import array_validation
 from counterpoise.estimators.base import EstimatorBase
 from counterpoise.feature_maps import FittedMap, Map
-from counterpoise.moments.classes import ravel_binary
 from counterpoise.moments.decay import HalfLife
 from counterpoise.solver.class_weights import ClassFactors, ClassWeight, affine
 from counterpoise.solver.score_functions import LinearScores
@@ -262,11 +261,9 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         engine.require_unlearnable()
         rows, labels = array_validation.rows(self, X, y, least=0)
         moments = engine.moments_of(rows, labels, sample_weight, names)
-        with validation.transactional(self) as draft:
-            draft._engine = self._fresh(engine)
-            draft._engine.unlearn(moments, names)
-            if not draft._engine.is_fitted:  # nothing is left, not even a name
-                draft.__dict__.pop("feature_names_in_", None)
+        changed = self._fresh(engine)
+        changed.unlearn(moments, names)
+        self._replace_engine(changed)
         return self
 
     def progressive_scores(
@@ -306,14 +303,11 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
             where each is set against the rest.
         """
         delay, jobs = validation.check_nonnegative_int(delay, "delay"), validation.jobs(n_jobs)
-        array_validation.require_y(self, y)
-        with validation.transactional(self) as draft:
-            engine = draft._engine = self._fresh(self._current())
-            reset = not engine.is_fitted
-            rows, labels = array_validation.rows(draft, X, y, reset, accept_sparse=False)
-            names = draft.__dict__.get("feature_names_in_")
-            scores = engine.progressive_scores(rows, labels, delay, t, classes, names, jobs)
-        return ravel_binary(scores)
+
+        def score(engine: RidgeModel, rows: Matrix, labels: Labels, names: Any) -> Matrix:
+            return engine.progressive_scores(rows, labels, delay, t, classes, names, jobs)
+
+        return self._score_progressively(X, y, score, accept_sparse=False)
 
     def learn_one(self, x: ArrayLike, y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one row, at once and with little overhead.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -154,6 +155,17 @@ class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
         result: Self = clone(self)
         result._wrap(merged, self.__dict__.get("feature_names_in_"))
         return result
+
+    def _score_progressively(
+        self, X: Any, y: Any, score: Callable[..., Matrix], accept_sparse: bool = True
+    ) -> NDArray[np.float64]:
+        """Return ``score(engine, rows, labels, names)`` of an engine that learns the rows."""
+        array_validation.require_y(self, y)
+        with validation.transactional(self) as draft:
+            engine = draft._engine = self._fresh(self._current())
+            rows, labels = array_validation.rows(draft, X, y, not engine.is_fitted, accept_sparse)
+            scores = score(engine, rows, labels, draft.__dict__.get("feature_names_in_"))
+        return ravel_binary(scores)
 
     # Predicting
 
@@ -341,6 +353,13 @@ class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
         if names is not None:
             self.feature_names_in_ = names
 
+    def _replace_engine(self, engine: E) -> None:
+        """Use another engine; without learned rows the features have no names."""
+        attributes = {**self.__dict__, "_engine": engine}
+        if not engine.is_fitted:
+            attributes.pop("feature_names_in_", None)
+        self.__dict__ = attributes
+
     def _params(self) -> Any:
         """Return the parameters, parsed; raise if one is invalid."""
         raise NotImplementedError
@@ -401,3 +420,18 @@ class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
     def _from_contents(cls, contents: Contents) -> Any:
         engine = unpack(contents)
         return cls._around(engine, feature_names(contents, engine.n_features))
+
+
+def engine_of(estimator: EstimatorBase[E]) -> E:
+    """Return the engine of a fitted estimator, with its parameters."""
+    return estimator._fitted()
+
+
+def new_engine(estimator: EstimatorBase[Any]) -> Any:
+    """Return an engine with the parameters of an estimator that has learned nothing."""
+    return estimator._new_engine()
+
+
+def wrap(kind: type[Self], engine: Any, names: Any = None) -> Self:
+    """Return an estimator that shares an engine, whose features have these names."""
+    return kind._around(engine, names)

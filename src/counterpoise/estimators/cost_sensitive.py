@@ -25,6 +25,11 @@ from counterpoise.solver.options import warn_absent_label
 MAX_LOG_ODDS = 700.0
 
 
+def inner_of(risk: CostSensitiveClassifier) -> Any:
+    """Return the classifier that is cloned before it learns."""
+    return risk._inner()
+
+
 def _inner_has(name: str) -> Callable[[Any], bool]:
     """Return a check whether the classifier inside has a method."""
 

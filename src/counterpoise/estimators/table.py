@@ -24,7 +24,8 @@ from counterpoise.errors import DataError
 from counterpoise.estimators import array_validation
 from counterpoise.estimators.auto import AutoClassifier, wrap_engine
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
-from counterpoise.estimators.cost_sensitive import CostSensitiveClassifier
+from counterpoise.estimators.base import new_engine
+from counterpoise.estimators.cost_sensitive import CostSensitiveClassifier, inner_of
 from counterpoise.estimators.dataframes import (
     column_of,
     frame_of,
@@ -83,7 +84,7 @@ def prototype_of(estimator: Any, columns: Columns) -> Model:
     """Return the model inside, with nothing learned, for these columns."""
     if isinstance(estimator, CostSensitiveClassifier):
         validation.check_label_dict(estimator, "costs")
-        estimator = estimator._inner()
+        estimator = inner_of(estimator)
     if estimator is None:
         estimator = BalancedRidgeClassifier()
     if not isinstance(estimator, (BalancedRidgeClassifier, AutoClassifier)):
@@ -91,7 +92,7 @@ def prototype_of(estimator: Any, columns: Columns) -> Model:
             f"estimator is a {type(estimator).__name__}; it must be a BalancedRidgeClassifier, a "
             "AutoClassifier or a CostSensitiveClassifier"
         )
-    found: Model = estimator._new_engine()
+    found: Model = new_engine(estimator)
     require_clock(found, columns)
     return found
 

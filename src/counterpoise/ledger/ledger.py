@@ -21,6 +21,7 @@ from counterpoise.engine.state import LearningConfig, State
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion
 from counterpoise.estimators import array_validation
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+from counterpoise.estimators.base import engine_of, wrap
 from counterpoise.ledger import ingest, metadata, query, time_buckets
 from counterpoise.ledger.backtest import Backtest, backtested
 from counterpoise.ledger.bucket_series import Series, SolverOptions, series_of, series_of_sets
@@ -58,7 +59,7 @@ def write(path: str, model: BalancedRidgeClassifier, encoding: ColumnEncoder) ->
     others = {f.column for f in encoding.features} - known
     columns = columns.dropping(others)
     columns = replace(columns, only=tuple(name for name in columns.only if name not in others))
-    result = TableModel(model._fitted(), replace(mine, columns=columns))
+    result = TableModel(engine_of(model), replace(mine, columns=columns))
     result.choose_positive()
     with locked(path):
         result.save(path)
@@ -877,7 +878,7 @@ class Ledger:
             if not set(model.classes_.tolist()) <= set(moments.labels[moments.n > 0].tolist()):
                 raise DataError("without one of its buckets, the selection has no rows of a class")
             state = State(LearningConfig(), moments, moments.labels[:0]).filling(fill)
-            found.append(BalancedRidgeClassifier._around(RidgeModel.create(state, **options)))
+            found.append(wrap(BalancedRidgeClassifier, RidgeModel.create(state, **options)))
         return _same_model(model, of_models(found, series.summed(W), model.names_, X))
 
     # Inside
@@ -998,7 +999,7 @@ class Ledger:
         seen = moments.labels[moments.n > 0]
         fill = MeanImputation.of(*self._book.encoding.only(at).fill)
         state = State(LearningConfig(), select_features(moments, at), seen[:0]).filling(fill)
-        model = BalancedRidgeClassifier._around(RidgeModel.create(state, **options))
+        model = wrap(BalancedRidgeClassifier, RidgeModel.create(state, **options))
         model.names_ = [self._book.names[j] for j in at]
         model.selection_ = chosen
         return model

@@ -26,6 +26,7 @@ from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.state import State
 from counterpoise.errors import DataError
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+from counterpoise.estimators.base import wrap
 from counterpoise.feature_maps import FittedMap, Map, make_fitted_map
 from counterpoise.solver.calibration import Calibration
 from counterpoise.solver.class_weights import affine
@@ -156,7 +157,7 @@ def with_fixed_map(plan: Plan, encoding: ColumnEncoder, options: dict[str, Any])
 def with_feature_names(model: RidgeModel, encoding: ColumnEncoder) -> BalancedRidgeClassifier:
     """Return the estimator of a model, with the names of its features and their encoder."""
     names = np.array([f.name for f in encoding.features], dtype=object)
-    result = BalancedRidgeClassifier._around(model, names)
+    result = wrap(BalancedRidgeClassifier, model, names)
     result.encoding_ = encoding
     return result
 

@@ -18,6 +18,7 @@ from counterpoise.arrays import one_thread
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+from counterpoise.estimators.base import engine_of
 from counterpoise.spark.dataframes import chunk_of, large_types, readable, vector_of
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.scoring import TableScorer
@@ -133,7 +134,7 @@ def stored_of(model: BalancedRidgeClassifier) -> TableModel:
             "this model was not fitted on a frame, and does not know how columns become features; "
             "fit it with counterpoise.spark.fit"
         )
-    return TableModel(copy.deepcopy(model._fitted()), encoding)
+    return TableModel(copy.deepcopy(engine_of(model)), encoding)
 
 
 def _source(model: BalancedRidgeClassifier | str | os.PathLike[str]) -> Callable[[], TableScorer]:
