@@ -102,7 +102,9 @@ def benchmark(
     from counterpoise.evaluate.metrics import CUSTOM_METHOD, MAIN_METHOD
     from counterpoise.tables.evaluate import read
 
-    own = _own(opt.boundaries(ridge, multi_class, pooled_rows), half_life, feature_map)
+    own = _own(
+        opt.BoundaryOptions(ridge, multi_class, pooled_rows).parameters(), half_life, feature_map
+    )
     visiting = _external_models(guests or [])
     if demo:
         X, y, names = synthetic_payments()

@@ -177,44 +177,8 @@ def learn(
         typer.Option("--allow-future", help="Learn times after now, by which --half-life decays."),
     ] = False,
     positive: opt.Positive = None,
-    ridge: opt.Ridge = None,
-    multi_class: opt.MultiClass = None,
-    pooled_rows: opt.Pooling = None,
-    class_weight: Annotated[
-        Names | None,
-        typer.Option(help="balanced, none, or weights by label.", metavar="LABEL=WEIGHT"),
-    ] = None,
-    class_factor: Annotated[
-        Names | None,
-        typer.Option(
-            help="Factor on the balanced weight of a class; for prices see predict --cost-miss.",
-            metavar="LABEL=FACTOR",
-        ),
-    ] = None,
-    scale: Annotated[str | None, typer.Option(help="standard or none.", metavar="NAME")] = None,
-    intercept: Annotated[
-        str | None, typer.Option(help="penalized, free or none.", metavar="NAME")
-    ] = None,
-    half_life: Annotated[
-        Names | None,
-        typer.Option(
-            help="Rows of a class after which a weight has halved, for all or by label; or a time.",
-            metavar="ROWS|LABEL=ROWS|7d",
-        ),
-    ] = None,
+    options: opt.ModelOptions = opt.MODEL,
     timestamp: opt.Timestamp = None,
-    calibrate: Annotated[
-        bool | None,
-        typer.Option(
-            "--calibrate/--no-calibrate",
-            help="Score rows before they are learned, and correct the stream's probabilities.",
-            show_default="no-calibrate",
-        ),
-    ] = None,
-    memory_limit: Annotated[
-        float | None, typer.Option(help="Bytes of memory that learning may take.", metavar="BYTES")
-    ] = None,
-    feature_map: opt.FeatureMap = None,
     checkpoint_every: Annotated[
         int, typer.Option(help="Rows between two saves.", metavar="N")
     ] = 1_000_000,
@@ -263,14 +227,7 @@ def learn(
         raise opt.bad("--chunk-rows", f"must be 1 to {MOST_ROWS:,}")
     settings = columns.settings(timestamp)
     columns.require_dates(timestamp)
-    parameters = opt.boundaries(ridge, multi_class, pooled_rows)
-    if parameters.get("pooled_rows") is not None and intercept == "none":
-        raise opt.bad("--pooled-rows", "cannot be combined with --intercept none")
-    parameters |= _parameters(class_weight, class_factor, scale, intercept, half_life, memory_limit)
-    if calibrate is not None:
-        parameters["calibrate"] = calibrate
-    if feature_map is not None:
-        parameters["feature_map"] = opt.feature_map(feature_map)
+    parameters = options.parameters()
 
     is_delayed = require(files, labels, id, model)
     if expire is not None and not is_delayed:
@@ -463,59 +420,3 @@ def _chosen(model: Any) -> str:
     name = name_of(best.params.feature_map, best.options.pooled_rows)
     share, ridge = model.averaging_weights.get(name, 1.0), best.scores(False).solution.ridge
     return f"; best is {name} with ridge {ridge:g}, {share:.0%} of the average"
-
-
-def _parameters(
-    class_weight: Names | None,
-    class_factor: Names | None,
-    scale: str | None,
-    intercept: str | None,
-    half_life: Names | None,
-    memory_limit: float | None,
-) -> dict[str, Any]:
-    """Parameters of the classifier that somebody has named."""
-    result: dict[str, Any] = {}
-    if class_weight:
-        named = {"balanced": "balanced", "none": None}
-        given = opt.names(class_weight)
-        result["class_weight"] = (
-            named[given[0]]
-            if len(given) == 1 and given[0] in named
-            else opt.by_name("--class-weight", given, float, "WEIGHT")
-        )
-    if class_factor:
-        result["class_factors"] = opt.by_name(
-            "--class-factor", opt.names(class_factor), float, "FACTOR"
-        )
-    if scale is not None:
-        if scale not in ("standard", "none"):
-            raise opt.bad("--scale", f"{scale!r} is not standard or none")
-        result["scale"] = None if scale == "none" else scale
-    if intercept is not None:
-        if intercept not in ("penalized", "free", "none"):
-            raise opt.bad("--intercept", f"{intercept!r} is not penalized, free or none")
-        result["fit_intercept"] = intercept != "none"
-        result["penalize_intercept"] = intercept != "free"
-    if half_life:
-        result["half_life"] = _half_life(opt.names(half_life))
-    if memory_limit is not None:
-        result["memory_limit"] = memory_limit
-    return result
-
-
-def _half_life(given: tuple[str, ...]) -> Any:
-    """Rows of a class, rows by label, or a time."""
-    if any("=" in one for one in given):
-        return opt.by_name("--half-life", given, float, "ROWS")
-    if len(given) > 1:
-        raise opt.bad("--half-life", "name one, or one for each label: LABEL=ROWS")
-    from counterpoise.moments.decay import parse_time_span
-
-    try:
-        return float(given[0])
-    except ValueError:
-        if parse_time_span(given[0]) is None:
-            raise opt.bad(
-                "--half-life", f"{given[0]!r} is neither rows nor a time such as 12h, 7d or 2w"
-            ) from None
-        return given[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -30,6 +31,32 @@ Exclude = Annotated[
     Names | None,
     typer.Option(help="Times to leave out: a bucket, or SINCE..UNTIL.", metavar="TIME"),
 ]
+
+
+@dataclass
+class SelectionOptions:
+    """Options that select rows of a ledger."""
+
+    since: Since = None
+    until: Until = None
+    where: Where = None
+    exclude: Exclude = None
+
+    def arguments(self, half_life: Names | None = None) -> dict[str, Any]:
+        """Return the arguments that select rows."""
+        found: dict[str, Any] = {"since": self.since, "until": self.until}
+        for pair in self.where or ():
+            _add("--where", found.setdefault("where", {}), pair)
+        if self.exclude:
+            found["exclude"] = [_span(one) for one in opt.names(self.exclude)]
+        if half_life:
+            if len(half_life) > 1:
+                raise opt.bad("--half-life", "name one")
+            found["half_life"] = half_life[0]
+        return {name: value for name, value in found.items() if value is not None}
+
+
+SELECTION = SelectionOptions()
 HalfLife = Annotated[
     Names | None,
     typer.Option(help="Days in which rows fade to half: 7d, 12h or 2w.", metavar="TIME"),
@@ -46,10 +73,7 @@ def model(
         str,
         typer.Option("--output", "-o", help="Model file; {} stands for a segment.", metavar="FILE"),
     ],
-    since: Since = None,
-    until: Until = None,
-    where: Where = None,
-    exclude: Exclude = None,
+    selection: SelectionOptions = SELECTION,
     half_life: HalfLife = None,
     by: Annotated[
         Names | None, typer.Option(help="A model for each segment.", metavar="COLUMNS")
@@ -58,16 +82,14 @@ def model(
         float,
         typer.Option(help="Weight of all rows in the model of each segment.", metavar="SHARE"),
     ] = 0.0,
-    ridge: opt.Ridge = None,
-    multi_class: opt.MultiClass = None,
-    pooled_rows: opt.Pooling = None,
+    options: opt.BoundaryOptions = opt.BOUNDARIES,
 ) -> None:
     """Write the model of a selection, which predict, evaluate, inspect and export take.
 
     Example: counterpoise ledger model y.ledger --since 2024-06-01 --where country=DE -o de.st
     """
-    chosen = _selection(since, until, where, exclude, half_life)
-    parameters = opt.boundaries(ridge, multi_class, pooled_rows)
+    chosen = selection.arguments(half_life)
+    parameters = options.parameters()
     if by and "{}" not in output:
         raise opt.bad("--output", "with --by, the name needs {} where the segment goes")
 
@@ -166,10 +188,7 @@ def backtest(
         Names | None,
         typer.Option(help="A subset of the columns: NAME=COLUMN,COLUMN.", metavar="NAME=COLUMNS"),
     ] = None,
-    since: Since = None,
-    until: Until = None,
-    where: Where = None,
-    exclude: Exclude = None,
+    selection: SelectionOptions = SELECTION,
     report: Report = None,
     as_json: Json = False,
 ) -> None:
@@ -190,7 +209,7 @@ def backtest(
     if features:
         pairs = [one.partition("=") for one in features]
         settings["features"] = {name: opt.names([rest]) for name, _, rest in pairs}
-    chosen = _selection(since, until, where, exclude, None)
+    chosen = selection.arguments()
 
     from counterpoise import Ledger
 
@@ -212,10 +231,7 @@ def drift(
     level: Annotated[
         float, typer.Option(help="Largest probability of an alarm in a bucket.", metavar="SHARE")
     ] = 0.01,
-    since: Since = None,
-    until: Until = None,
-    where: Where = None,
-    exclude: Exclude = None,
+    selection: SelectionOptions = SELECTION,
     report: Report = None,
     as_json: Json = False,
 ) -> None:
@@ -224,7 +240,7 @@ def drift(
     Example: counterpoise ledger drift y.ledger --where country=DE --report drift.html
     """
     _require_folder(report)
-    chosen = _selection(since, until, where, exclude, None)
+    chosen = selection.arguments()
 
     from counterpoise import Ledger
     from counterpoise.ledger.time_buckets import text
@@ -275,26 +291,6 @@ def _escaped(value: str | None) -> str:
 
 
 # What somebody has named
-
-
-def _selection(
-    since: str | None,
-    until: str | None,
-    where: Names | None,
-    exclude: Names | None,
-    half_life: Names | None,
-) -> dict[str, Any]:
-    """Arguments that select rows."""
-    found: dict[str, Any] = {"since": since, "until": until}
-    for pair in where or ():
-        _add("--where", found.setdefault("where", {}), pair)
-    if exclude:
-        found["exclude"] = [_span(one) for one in opt.names(exclude)]
-    if half_life:
-        if len(half_life) > 1:
-            raise opt.bad("--half-life", "name one")
-        found["half_life"] = half_life[0]
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def _named(option: str, values: Names | None) -> dict[str, Any]:

@@ -134,8 +134,8 @@ Ridge = Annotated[
 MultiClass = Annotated[
     str | None,
     typer.Option(
-        help="What three or more classes are told apart by: discriminant, all at once; or ovr, "
-        "each against the rest. discriminant by default.",
+        help="Several classes: lda, all in one model, or ovr, each against all others. lda by "
+        "default.",
         metavar="NAME",
     ),
 ]
@@ -149,30 +149,132 @@ Pooling = Annotated[
 ]
 
 
-def boundaries(
-    ridge: str | None, multi_class: str | None, pooled_rows: str | None
-) -> dict[str, Any]:
-    """Parameters of the classifier that say how classes are told apart, of those given."""
-    result: dict[str, Any] = {}
-    if ridge is not None:
-        try:
-            result["ridge"] = ridge if ridge in ("auto", "gcv") else float(ridge)
-        except ValueError:
-            raise bad("--ridge", f"{ridge!r} is neither a number nor auto or gcv") from None
-    if multi_class is not None:
-        if multi_class not in ("lda", "ovr"):
-            raise bad("--multi-class", f"{multi_class!r} is not discriminant or ovr")
-        result["multi_class"] = multi_class
-    if pooled_rows is not None:
-        try:
-            result["pooled_rows"] = None if pooled_rows == "none" else float(pooled_rows)
-        except ValueError:
+ClassWeight = Annotated[
+    list[str] | None,
+    typer.Option(help="balanced, none, or weights by label.", metavar="LABEL=WEIGHT"),
+]
+ClassFactor = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Factor on the balanced weight of a class; for prices see predict --cost-miss.",
+        metavar="LABEL=FACTOR",
+    ),
+]
+Scale = Annotated[str | None, typer.Option(help="standard or none.", metavar="NAME")]
+Intercept = Annotated[str | None, typer.Option(help="penalized, free or none.", metavar="NAME")]
+HalfLife = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Rows of a class after which a weight has halved, for all or by label; or a time.",
+        metavar="ROWS|LABEL=ROWS|7d",
+    ),
+]
+MemoryLimit = Annotated[
+    float | None, typer.Option(help="Bytes of memory that learning may take.", metavar="BYTES")
+]
+Calibrate = Annotated[
+    bool | None,
+    typer.Option(
+        "--calibrate/--no-calibrate",
+        help="Score rows before they are learned, and correct the stream's probabilities.",
+        show_default="no-calibrate",
+    ),
+]
+
+
+@dataclass
+class BoundaryOptions:
+    """Options of the boundaries between classes."""
+
+    ridge: Ridge = None
+    multi_class: MultiClass = None
+    pooled_rows: Pooling = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the classifier that options set, checked."""
+        result: dict[str, Any] = {}
+        ridge, pooled_rows = self.ridge, self.pooled_rows
+        if ridge is not None:
+            try:
+                result["ridge"] = ridge if ridge in ("auto", "gcv") else float(ridge)
+            except ValueError:
+                raise bad("--ridge", f"{ridge!r} is neither a number nor auto or gcv") from None
+        if self.multi_class is not None:
+            if self.multi_class not in ("lda", "ovr"):
+                raise bad("--multi-class", f"{self.multi_class!r} is not lda or ovr")
+            result["multi_class"] = self.multi_class
+        if pooled_rows is not None:
+            try:
+                result["pooled_rows"] = None if pooled_rows == "none" else float(pooled_rows)
+            except ValueError:
+                text = f"{pooled_rows!r} is neither a number of rows nor none"
+                raise bad("--pooled-rows", text) from None
+            if result["pooled_rows"] is not None and self.multi_class == "ovr":
+                raise bad("--pooled-rows", "cannot be combined with --multi-class ovr")
+        return result
+
+
+@dataclass
+class ModelOptions(BoundaryOptions):
+    """Options of the model."""
+
+    class_weight: ClassWeight = None
+    class_factor: ClassFactor = None
+    scale: Scale = None
+    intercept: Intercept = None
+    half_life: HalfLife = None
+    calibrate: Calibrate = None
+    memory_limit: MemoryLimit = None
+    feature_map: FeatureMap = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the classifier that options set, checked."""
+        result = super().parameters()
+        if result.get("pooled_rows") is not None and self.intercept == "none":
+            raise bad("--pooled-rows", "cannot be combined with --intercept none")
+        if self.class_weight:
+            named, given = {"balanced": "balanced", "none": None}, names(self.class_weight)
+            is_named = len(given) == 1 and given[0] in named
+            weights = None if is_named else by_name("--class-weight", given, float, "WEIGHT")
+            result["class_weight"] = named[given[0]] if is_named else weights
+        if self.class_factor:
+            factors = by_name("--class-factor", names(self.class_factor), float, "FACTOR")
+            result["class_factors"] = factors
+        if self.scale is not None:
+            if self.scale not in ("standard", "none"):
+                raise bad("--scale", f"{self.scale!r} is not standard or none")
+            result["scale"] = None if self.scale == "none" else self.scale
+        if self.intercept is not None:
+            if self.intercept not in ("penalized", "free", "none"):
+                raise bad("--intercept", f"{self.intercept!r} is not penalized, free or none")
+            result["fit_intercept"] = self.intercept != "none"
+            result["penalize_intercept"] = self.intercept != "free"
+        if self.half_life:
+            result["half_life"] = _half_life(names(self.half_life))
+        for name in ("memory_limit", "calibrate"):
+            if getattr(self, name) is not None:
+                result[name] = getattr(self, name)
+        if self.feature_map is not None:
+            result["feature_map"] = feature_map(self.feature_map)
+        return result
+
+
+def _half_life(given: tuple[str, ...]) -> Any:
+    """Rows of a class, rows by label, or a time."""
+    if any("=" in one for one in given):
+        return by_name("--half-life", given, float, "ROWS")
+    if len(given) > 1:
+        raise bad("--half-life", "name one, or one for each label: LABEL=ROWS")
+    from counterpoise.moments.decay import parse_time_span
+
+    try:
+        return float(given[0])
+    except ValueError:
+        if parse_time_span(given[0]) is None:
             raise bad(
-                "--pooled-rows", f"{pooled_rows!r} is neither a number of rows nor none"
+                "--half-life", f"{given[0]!r} is neither rows nor a time such as 12h, 7d or 2w"
             ) from None
-        if result["pooled_rows"] is not None and multi_class == "ovr":
-            raise bad("--pooled-rows", "cannot be combined with --multi-class ovr")
-    return result
+        return given[0]
 
 
 def feature_map(text: str) -> str:
@@ -397,3 +499,4 @@ def hint_calibration(options: Any) -> None:
 
 # Parameters of commands need a default; the options take its place.
 INPUT, COSTS, FEATURES, COLUMNS = InputOptions(), CostOptions(), FeatureOptions(), ColumnOptions()
+BOUNDARIES, MODEL = BoundaryOptions(), ModelOptions()
