@@ -171,7 +171,7 @@ def describe_model(stored: TableModel) -> dict[str, Any]:
         "options": {**options, "feature_map": mapped or _named(model)},
         "candidates": judged,
         "shares": shares,
-        "columns": asdict(encoding.columns),
+        "columns": encoding.columns.by_option(),
         "positive": None if stored.positive is None else str(stored.positive),
         "kinds": encoding.kinds,
         "ridge": stored.estimator.best.scores(False).solution.ridge if fitted else None,
