@@ -162,17 +162,17 @@ def test_text_and_truth_become_categories(payments):
 def test_given_categories_need_no_search_and_allow_no_other(payments):
     _, frame = payments
     columns = ["amount", "country"]
-    given = fit(frame, "fraud", columns, categories={"country": ["IT", "DE", "FR", "US"]})
+    given = fit(frame, "fraud", only=columns, categories={"country": ["IT", "DE", "FR", "US"]})
     assert given.feature_names_in_.tolist() == [
         "amount",
         *(f"country={c}" for c in ("DE", "FR", "IT", "US")),
     ]
-    found = fit(frame, "fraud", columns)
+    found = fit(frame, "fraud", only=columns)
     assert same(given.coef_[:, :4], found.coef_)
     with pytest.raises(DataError, match="'IT', which is not among those given"):
-        fit(frame, "fraud", columns, categories={"country": ["DE", "FR"]})
+        fit(frame, "fraud", only=columns, categories={"country": ["DE", "FR"]})
     with pytest.raises(DataError, match="not a column of text"):
-        fit(frame, "fraud", columns, categories={"amount": ["1"]})
+        fit(frame, "fraud", only=columns, categories={"amount": ["1"]})
 
 
 def test_weights_count_rows(payments):

@@ -70,7 +70,7 @@ CACHE_ALL_FRACTION = (
     0.5  # of all cells: when so many were read for single questions, all are read and kept
 )
 WAIT = 10.0  # seconds for another writer
-SETTINGS = ("seed", "missing", "classes", "decimal", "time_format")
+SETTINGS = ("max_values", "seed", "missing", "classes", "decimal", "time_format")
 RULE = ("ridge", "class_weight", "class_factors", "scale", "fit_intercept", "penalize_intercept")
 REFUSED = {
     "half_life": "counts rows; name the half-life of the selection, in days",
@@ -151,7 +151,6 @@ class Ledger:
         by: str | Sequence[str] | None = None,
         columns: Mapping[str, str] | None = None,
         only: Sequence[str] | None = None,
-        max_values: int | None = None,
         wait: float = WAIT,
         **settings: Any,
     ) -> Ledger:
@@ -177,12 +176,11 @@ class Ledger:
             Roles of columns, as of :class:`~counterpoise.TableClassifier`, except "timestamp".
         only : list of str, optional
             The only columns that are features.
-        max_values : int, default=1000
-            How many values such a column may have.
         wait : float, default=10
             Seconds to wait for another process that writes.
         **settings : object
-            ``seed``, ``missing``, ``classes``, ``decimal`` and ``time_format``, as of
+            ``max_values``, how many values a column of ``by`` may have (1000 by default); ``seed``,
+            ``missing``, ``classes``, ``decimal`` and ``time_format``, as of
             :class:`~counterpoise.TableClassifier`.
 
         Returns
@@ -190,7 +188,6 @@ class Ledger:
         Ledger
         """
         given: dict[str, Any] = {"label": label, "timestamp": timestamp, "every": every}
-        given["max_values"] = max_values
         given["by"] = None if by is None else (by,) if isinstance(by, str) else tuple(by)
         given["roles"] = None if columns is None else parse_roles(columns)
         if "timestamp" in (given["roles"] or {}).values():
@@ -202,7 +199,9 @@ class Ledger:
         for name, value in settings.items():
             if name not in SETTINGS:
                 raise TypeError(f"Ledger.open() got an unexpected keyword argument {name!r}")
-            given[name] = tuple(sorted(set(value))) if name == "classes" else value
+            given[name] = (
+                tuple(sorted(set(value))) if name == "classes" and value is not None else value
+            )
         given = {name: value for name, value in given.items() if value is not None}
         while True:
             before = identity(os.fspath(path))

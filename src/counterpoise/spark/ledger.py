@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,8 +43,6 @@ def ledger(
     timestamp: str | None = None,
     every: str | None = None,
     by: str | Sequence[str] | None = None,
-    columns: Mapping[str, str] | None = None,
-    only: Sequence[str] | None = None,
     name: str | None = None,
     **settings: Any,
 ) -> Ledger:
@@ -61,12 +59,12 @@ def ledger(
         The rows. Columns with dots or vectors of numbers will do.
     path : str or path-like
         The ledger; it need not exist.
-    label, timestamp, every, by, columns, only
+    label, timestamp, every, by
         As of :meth:`counterpoise.Ledger.open`; not needed for a ledger that exists.
     name : str, optional
         What to call the frame in the records; by default it is called after its content.
     **settings
-        Other settings of :meth:`counterpoise.Ledger.open`.
+        Other settings of :meth:`counterpoise.Ledger.open`, such as ``columns``.
 
     Returns
     -------
@@ -87,7 +85,7 @@ def ledger(
     [1.0, 1.0]
     >>> folder.cleanup()
     """
-    result = Ledger.open(path, label, timestamp, every, by, columns, only, **settings)
+    result = Ledger.open(path, label, timestamp, every, by, **settings)
     try:
         with result.gathering() as book:
             plan = planned(df, book.encoding.columns)
