@@ -50,7 +50,7 @@ def _recursive(rule, X, y, at):
 
     An empty call of the loop is timed too, and subtracted.
     """
-    rows, target, weight = rule._take(X, y, LABELS, None)
+    rows, target, weight = rule._prepare_rows(X, y, LABELS, None)
     s = rule._before(rule._begin(rows.shape[1]), target)
     scores = np.empty(len(rows))
     W, took, start = [], [], 0
@@ -69,7 +69,7 @@ def _recursive(rule, X, y, at):
 
 def _batch(rule, X, y, at):
     """Weights and nanoseconds of a batch solution found anew, from all rows, at each t."""
-    rows, target, weight = rule._take(X, y, LABELS, None)
+    rows, target, weight = rule._prepare_rows(X, y, LABELS, None)
     balanced = type(rule).__name__ == "TER"
     W, took = [], []
     for t in at:

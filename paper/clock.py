@@ -60,7 +60,7 @@ def prepared(rule: Any, one: Fold) -> tuple[Callable[[], Any], Learner]:
 
 
 def _rule(rule: Any, one: Fold) -> tuple[Callable[[], Any], Learner]:
-    rows, target, weight = rule._take(one.X, one.y, LABELS, None)
+    rows, target, weight = rule._prepare_rows(one.X, one.y, LABELS, None)
     scores = np.empty(len(rows))
     kernel, parameters = rule._kernel()
     given = np.array([*parameters, 0.0])

@@ -882,7 +882,6 @@ def test_a_cold_start_is_no_other_than_a_fork(forks, tmp_path):
         "unlearn o.safetensors u.csv",
         "export m.safetensors --output-format json -o m.json",
         "benchmark t.csv --label fraud --drop id --only PA --json",
-        "data list",
         "fly",
     ]
     seen = {}

@@ -67,7 +67,7 @@ def test_the_options_reach_the_model_and_stay(run, files):
             "cannot be combined with --multi-class ovr",
         ),
         (["--pooled-rows", "1", "--intercept", "none"], "cannot be combined with --intercept none"),
-        (["--multi-class", "all"], "'all' is not discriminant or ovr"),
+        (["--multi-class", "all"], "'all' is not lda or ovr"),
         (["--ridge", "small"], "'small' is neither a number nor auto or gcv"),
         (["--pooled-rows", "1", "--feature-map", "auto"], "leave --pooled-rows out"),
         (["--multi-class", "ovr", "--feature-map", "auto"], "leave --multi-class out"),
