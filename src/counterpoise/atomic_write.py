@@ -32,19 +32,6 @@ TRIES = 1000  # names for a temporary file before it is written without a lock
 def atomic_write(path: str | os.PathLike[str], what: str = "the file") -> Iterator[IO[bytes]]:
     """Open a file for writing; it appears when the block ends, or not at all.
 
-    Parameters
-    ----------
-    path : path
-        Where to; an older file is replaced, and its permissions are kept. A pipe or a device is
-        written directly.
-    what : str
-        What to call it in messages.
-
-    Yields
-    ------
-    file
-        For bytes.
-
     Examples
     --------
     >>> from counterpoise.atomic_write import atomic_write
@@ -76,13 +63,7 @@ def atomic_write(path: str | os.PathLike[str], what: str = "the file") -> Iterat
 
 
 def discard_temporary(path: str | os.PathLike[str]) -> None:
-    """Remove temporary files of a file that killed processes have left, and no others.
-
-    Parameters
-    ----------
-    path : path
-        What they were to become.
-    """
+    """Remove temporary files of a file that killed processes have left, and no others."""
     folder, name = os.path.split(hidden_sibling_path(os.path.realpath(path), ""))
     ours = re.compile(re.escape(name) + r"-[0-9a-f]{16}\.tmp")
     found: list[str] = []
@@ -100,19 +81,7 @@ def discard_temporary(path: str | os.PathLike[str]) -> None:
 
 
 def hidden_sibling_path(path: str, ending: str) -> str:
-    """Name of a hidden file beside a file, which says whose it is.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    ending : str
-        How the name ends.
-
-    Returns
-    -------
-    str
-    """
+    """Name of a hidden file beside a file, which says whose it is."""
     folder, name = os.path.split(path)
     if len(os.fsencode(name)) > MAX_NAME_BYTES:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()
@@ -120,48 +89,20 @@ def hidden_sibling_path(path: str, ending: str) -> str:
 
 
 def lock_of(name: str) -> BaseFileLock:
-    """Lock that the system frees when its owner ends.
-
-    Parameters
-    ----------
-    name : str
-        Its file.
-
-    Returns
-    -------
-    BaseFileLock
-        Not acquired yet.
-    """
+    """Lock that the system frees when its owner ends."""
     from filelock import FileLock  # a slow import, which reading a model does not need
 
     return FileLock(name, thread_local=False)
 
 
 def take(lock: BaseFileLock) -> None:
-    """Acquire a lock without waiting.
-
-    Parameters
-    ----------
-    lock : BaseFileLock
-        The lock.
-
-    Raises
-    ------
-    OSError
-        If another has it (``filelock.Timeout``), or none can be made there.
-    """
+    """Acquire a lock without waiting."""
     os.stat(os.path.dirname(lock.lock_file) or os.curdir)  # or filelock would make the folder
     lock.acquire(blocking=False)
 
 
 def free(lock: BaseFileLock) -> None:
-    """Release a lock and remove its file.
-
-    Parameters
-    ----------
-    lock : BaseFileLock
-        One that is held. Who waits for it notices that the file has gone, and makes another.
-    """
+    """Release a lock and remove its file."""
     if not is_soft_lock(lock):  # a soft lock is its file
         with suppress(OSError):  # open files stay on Windows, where releasing removes them
             os.unlink(lock.lock_file)
@@ -169,17 +110,7 @@ def free(lock: BaseFileLock) -> None:
 
 
 def is_soft_lock(lock: BaseFileLock) -> bool:
-    """Whether a lock is only a file that is there, because the system knows no better one.
-
-    Parameters
-    ----------
-    lock : BaseFileLock
-        The lock.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a lock is only a file that is there, because the system knows no better one."""
     from filelock import SoftFileLock
 
     return isinstance(lock, SoftFileLock)

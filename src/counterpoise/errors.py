@@ -32,18 +32,6 @@ __all__ = [
 def printable(text: object, keep: str = "") -> str:
     r"""Text whose characters all can be seen; the others become their escapes.
 
-    Parameters
-    ----------
-    text : object
-        A label, a name, a path, a message.
-    keep : str
-        Characters that are ours, such as line ends.
-
-    Returns
-    -------
-    str
-        Different for different texts, unless somebody writes escapes himself.
-
     Examples
     --------
     >>> from counterpoise.errors import printable
@@ -61,15 +49,6 @@ def printable(text: object, keep: str = "") -> str:
 def finite(value: Any) -> Any:
     """A value as JSON can hold it: None where a number is not finite.
 
-    Parameters
-    ----------
-    value : object
-        Numbers, text, and lists and dicts of them.
-
-    Returns
-    -------
-    object
-
     Examples
     --------
     >>> from counterpoise.errors import finite
@@ -84,18 +63,10 @@ def finite(value: Any) -> Any:
 
 
 class OptionValue(NamedTuple):
-    """A setting, perhaps with a value.
+    """A setting, perhaps with a value."""
 
-    Attributes
-    ----------
-    option : str
-        What Python calls it.
-    value : object, optional
-        None if only the setting is meant, or the value is up to the reader.
-    """
-
-    option: str
-    value: Any = None
+    option: str  # what Python calls it
+    value: Any = None  # none if only the setting is meant, or the value is up to the reader
 
 
 Spelling = Callable[..., str]  # of settings
@@ -105,17 +76,6 @@ Words = str | Sequence[str | OptionValue]
 @dataclass(frozen=True)
 class Suggestion:
     """Something that can be done about a problem.
-
-    Attributes
-    ----------
-    words : str
-        What to do. The setting is put in place of ``{}``, or follows with "with" before it.
-    option : str, optional
-        The setting that does it, as Python calls it.
-    value : object, optional
-        Its value.
-    also : tuple of Setting
-        What must be set besides.
 
     Examples
     --------
@@ -127,23 +87,13 @@ class Suggestion:
     counterpoise.errors.DataError: no value in column 'age'; use columns={"age": "drop"}
     """
 
-    words: str
-    option: str | None = None
-    value: Any = None
-    also: tuple[OptionValue, ...] = ()
+    words: str  # what to do
+    option: str | None = None  # the setting that does it, as Python calls it
+    value: Any = None  # its value
+    also: tuple[OptionValue, ...] = ()  # what must be set besides
 
     def spelled(self, spell: Spelling) -> str:
-        """In words.
-
-        Parameters
-        ----------
-        spell : callable
-            Spells settings.
-
-        Returns
-        -------
-        str
-        """
+        """In words."""
         if self.option is None:
             return self.words
         shown = spell(OptionValue(self.option, self.value), *self.also)
@@ -153,13 +103,6 @@ class Suggestion:
 
 class Message:
     """What somebody should be told: a problem, and what can be done.
-
-    Parameters
-    ----------
-    problem : str or sequence of str and Setting
-        What was found, and where.
-    *remedies : Remedy
-        What to do; one of them is enough.
 
     Examples
     --------
@@ -178,17 +121,7 @@ class Message:
         return Message((words, *self.problem), *self.remedies)
 
     def spelled(self, spell: Spelling) -> str:
-        """In words.
-
-        Parameters
-        ----------
-        spell : callable
-            Spells settings.
-
-        Returns
-        -------
-        str
-        """
+        """In words."""
         problem = "".join(p if isinstance(p, str) else spell(p) for p in self.problem)
         listed = [remedy.spelled(spell) for remedy in self.remedies]
         if len(listed) > 1:
@@ -346,18 +279,7 @@ class PrecisionWarning(UserWarning):
 
 
 def format_as_arguments(*settings: OptionValue) -> str:
-    """Spell settings as arguments.
-
-    Parameters
-    ----------
-    *settings : Setting
-        The settings.
-
-    Returns
-    -------
-    str
-        For example ``columns={"amount": "drop"}``, or the name alone where there is no value.
-    """
+    """Spell settings as arguments."""
     shown = []
     for option, value in settings:
         plain = isinstance(value, (bool, int, float))

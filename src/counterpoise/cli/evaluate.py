@@ -173,7 +173,7 @@ def _judged(
     stored = TableModel.load(model).require_learned()
     if rule is not None:
         rule.decimal = stored.encoding.columns.decimal
-        options.hint_calibration(stored.model.options)
+        options.hint_calibration(getattr(stored.model, "options", None))
     sources = [formats.source(path, **reading) for path in formats.expanded(files)]
     with Progress() as progress:
         verdict = evaluate_model(stored, sources, progress, ignore_unknown, rule, explain)

@@ -45,27 +45,13 @@ DATE = re.compile(
 
 
 class FormattedNumbers(NamedTuple):
-    """Cells of text that look like numbers or dates in another notation.
+    """Cells of text that look like numbers or dates in another notation."""
 
-    Attributes
-    ----------
-    found : int
-        How many different ones.
-    most : bool
-        Whether more than half of all cells look so, or are numbers.
-    example : str
-        One of them.
-    word : str
-        One that does not look so; empty if all do.
-    remedy : Remedy
-        What reads them.
-    """
-
-    found: int
-    most: bool
-    example: str
-    word: str
-    remedy: Suggestion
+    found: int  # how many different ones
+    most: bool  # whether more than half of all cells look so, or are numbers
+    example: str  # one of them
+    word: str  # one that does not look so; empty if all do
+    remedy: Suggestion  # what reads them
 
 
 def disguise(name: str, values: Iterable[str], plain: bool) -> FormattedNumbers:

@@ -28,21 +28,12 @@ ROLE_TEXT = "drop, weight, timestamp, number, category, datetime, epoch or hash:
 
 
 class Feature(NamedTuple):
-    """One feature.
+    """One feature."""
 
-    Attributes
-    ----------
-    column : str
-        The column that it is made of.
-    kind : str
-        "number", "category", "bucket" (of a hashed column), "cycle" (of a date) or "missing".
-    value : str
-        The category, the number of the bucket, or which cycle; else empty.
-    """
-
-    column: str
+    column: str  # the column that it is made of
+    # "number", "category", "bucket" (of a hashed column), "cycle" (of a date) or "missing"
     kind: str
-    value: str = ""
+    value: str = ""  # the category, the number of the bucket, or which cycle; else empty
 
     @property
     def name(self) -> str:
@@ -100,35 +91,18 @@ def by_option(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Columns:
-    """Settings of the columns of a table.
+    """Settings of the columns of a table."""
 
-    Attributes
-    ----------
-    label : str
-        Column of the labels.
-    roles : mapping of str to str
-        Roles of columns by name; a column without a role is a feature of the kind that it contains.
-    only : tuple of str
-        The only columns that are features; empty for all.
-    seed : int
-        Seed of the hashes.
-    missing : str
-        "mean", "indicate", "drop" or "error".
-    classes : tuple of str
-        The only labels that are allowed, as text; empty for any.
-    decimal : str
-        The decimal sign of numbers in text: "." or ",".
-    time_format : str, optional
-        The format of dates in text for ``strptime``, if it is not ISO 8601.
-    """
-
-    label: str
+    label: str  # column of the labels
+    # roles of columns by name; a column without a role is a feature of the kind that it
+    # contains
     roles: Mapping[str, str] = field(default_factory=dict)
-    only: tuple[str, ...] = ()
-    seed: int = 0
-    missing: str = "mean"
-    classes: tuple[str, ...] = ()
-    decimal: str = "."
+    only: tuple[str, ...] = ()  # the only columns that are features; empty for all
+    seed: int = 0  # seed of the hashes
+    missing: str = "mean"  # "mean", "indicate", "drop" or "error"
+    classes: tuple[str, ...] = ()  # the only labels that are allowed, as text; empty for any
+    decimal: str = "."  # the decimal sign of numbers in text: "." or ","
+    # the format of dates in text for ``strptime``, if it is not ISO 8601
     time_format: str | None = None
 
     @property

@@ -28,32 +28,21 @@ DENSE = ("number", "cycle", "missing")  # features of which most rows have somet
 
 
 class ColumnBlocks(NamedTuple):
-    """What was read of a chunk, column by column.
+    """What was read of a chunk, column by column."""
 
-    Attributes
-    ----------
-    kept : ndarray of bool of shape (rows,)
-        Rows that count.
-    numeric : dict of str to ndarray of shape (rows,)
-        Values of columns of numbers, and what takes their place where there is none.
-    texts : dict of str to (list of Feature, ndarray of int)
-        Features of the values of a column, and for each row that counts which of them, or −1.
-    missing : dict of str to ndarray of bool of shape (rows,)
-        Where a column has no value, if that is a feature of its own.
-    without : dict of str to ndarray of bool of shape (rows,)
-        Where a column of numbers has no value, or is not there.
-    cycles : dict of Feature to ndarray of shape (rows,)
-        Where dates are in the day, the week and the year, 0 where there is none.
-    numbered : (list of Feature, ndarray of int, CSR matrix), optional
-        Features that have numbers instead of names: they, their columns, and the rows that count.
-    """
-
-    kept: Flags
+    kept: Flags  # (rows,) rows that count
+    # (rows,) values of columns of numbers, and what takes their place where there is none
     numeric: dict[str, Vector]
+    # (list of Feature, ndarray of int) features of the values of a column, and for each row
+    # that counts which of them, or −1
     texts: dict[str, tuple[list[Feature], Any]]
+    # (rows,) where a column has no value, if that is a feature of its own
     missing: dict[str, Flags]
-    without: dict[str, Flags]
+    without: dict[str, Flags]  # (rows,) where a column of numbers has no value, or is not there
+    # (rows,) where dates are in the day, the week and the year, 0 where there is none
     cycles: dict[Feature, Vector]
+    # (list of Feature, ndarray of int, CSR matrix) features that have numbers instead of
+    # names: they, their columns, and the rows that count
     numbered: tuple[list[Feature], Any, Any] | None
 
 
@@ -158,75 +147,38 @@ def _sparse(indices: list[Any], data: list[Any], n: int, d: int) -> Any:
 
 
 class EncodedChunk(NamedTuple):
-    """Rows ready to be learned or predicted.
+    """Rows ready to be learned or predicted."""
 
-    Attributes
-    ----------
-    X : ndarray or CSR matrix of shape (n, d)
-        The rows that were kept.
-    y : ndarray of shape (n,)
-        Their labels; empty when predicting.
-    weight : ndarray of shape (n,), optional
-        Their weights.
-    kept : ndarray of shape (rows,)
-        Which rows of the chunk they are.
-    unknown : dict of str to int
-        Cells whose category was never learned, by column.
-    strange : tuple of str
-        Columns that the model does not know, and that were left out.
-    bare : int
-        Rows that were left out because they have none of the columns of the model.
-    notes : dict of str to Message
-        What somebody should be told, by subject.
-    held : ndarray of shape (d,)
-        When learning: rows that have a value for each feature, be it 0. A feature that no row
-        holds any more is not one.
-    lacking : tuple of str
-        When predicting: columns that a table does not have, and need not have.
-    blank : dict of str to int
-        Cells without a value, by column: when learning all of them, when predicting those of
-        columns that were never blank while the model learned.
-    t : ndarray of shape (n,), optional
-        When learning: their times, where rows fade by the clock.
-    """
-
-    X: Rows
-    y: Labels
-    weight: Vector | None
-    kept: Flags
-    unknown: dict[str, int]
-    strange: tuple[str, ...] = ()
-    bare: int = 0
-    notes: Mapping[str, Message] = {}
+    X: Rows  # (n, d) the rows that were kept
+    y: Labels  # (n,) their labels; empty when predicting
+    weight: Vector | None  # (n,) their weights
+    kept: Flags  # (rows,) which rows of the chunk they are
+    unknown: dict[str, int]  # cells whose category was never learned, by column
+    strange: tuple[str, ...] = ()  # columns that the model does not know, and that were left out
+    bare: int = 0  # rows that were left out because they have none of the columns of the model
+    notes: Mapping[str, Message] = {}  # what somebody should be told, by subject
+    # (d,) when learning: rows that have a value for each feature, be it 0
     held: Counts = np.zeros(0, dtype=np.int64)
+    # when predicting: columns that a table does not have, and need not have
     lacking: tuple[str, ...] = ()
+    # cells without a value, by column: when learning all of them, when predicting those of
+    # columns that were never blank while the model learned
     blank: Mapping[str, int] = {}
-    t: Vector | None = None
+    t: Vector | None = None  # (n,) when learning: their times, where rows fade by the clock
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnEncoder:
-    """What is known of the columns so far.
+    """What is known of the columns so far."""
 
-    Attributes
-    ----------
-    columns : Columns
-        What somebody wants of them.
-    kinds : dict of str to str
-        "number", "category", "epoch", "datetime" or "hash", of columns in which a value was seen.
-    features : tuple of Feature
-        In the order of their appearance.
-    labels : str, optional
-        "int", "text", or "bool" for text that was learned from booleans.
-    bases : dict of str to float
-        What stands for a missing number until the mean takes its place: the first value of the
-        column. Only where missing values are filled.
-    """
-
-    columns: Columns
+    columns: Columns  # what somebody wants of them
+    # "number", "category", "epoch", "datetime" or "hash", of columns in which a value was
+    # seen
     kinds: dict[str, str] = field(default_factory=dict)
-    features: tuple[Feature, ...] = ()
-    labels: str | None = None
+    features: tuple[Feature, ...] = ()  # in the order of their appearance
+    labels: str | None = None  # "int", "text", or "bool" for text that was learned from booleans
+    # what stands for a missing number until the mean takes its place: the first value of the
+    # column
     bases: dict[str, float] = field(default_factory=dict)
 
     @cached_property

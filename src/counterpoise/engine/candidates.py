@@ -94,30 +94,15 @@ CACHES: dict[str, Any] = dict.fromkeys(("_current", "_ranking", "_scores", "_sin
 
 @dataclass(eq=False)
 class Candidates:
-    """Candidates and what they have learned.
+    """Candidates and what they have learned."""
 
-    Attributes
-    ----------
-    names : list of str
-        Their names, the simplest first.
-    states : dict of str to State
-        What they have learned, by the name of the map: candidates with the same map share it.
-    options : Options
-        Options that all of them share; the ridge is chosen.
-    kept : RowBuffer
-        The last rows of each class, which rank the candidates.
-    rows : int
-        Rows so far.
-    weighted : bool
-        Whether a row had another weight than 1.
-    """
-
-    names: list[str]
+    names: list[str]  # their names, the simplest first
+    # what they have learned, by the name of the map: candidates with the same map share it
     states: dict[str, State]
-    options: Options
-    kept: RowBuffer
-    rows: int = 0
-    weighted: bool = False
+    options: Options  # options that all of them share; the ridge is chosen
+    kept: RowBuffer  # the last rows of each class, which rank the candidates
+    rows: int = 0  # rows so far
+    weighted: bool = False  # whether a row had another weight than 1
     _current: CachedAverage | None = field(default=None, repr=False)
     _ranking: tuple[int, CandidateRanking | None] | None = field(default=None, repr=False)
     _scores: tuple[int, bool, Scores] | None = field(default=None, repr=False)

@@ -44,25 +44,15 @@ class Sample(NamedTuple):
 
 
 class LeaveOneOutScores(NamedTuple):
-    """Scores of rows, each by a model without it, and the models with all rows.
+    """Scores of rows, each by a model without it, and the models with all rows."""
 
-    Attributes
-    ----------
-    scores : ndarray of shape (n, r, problems)
-        Of r models.
-    weights : RidgePathScores or Quadratic
-        The models, for r ridges, or one.
-    rms : ndarray of shape (r,)
-        Root of the mean square of their scores, of several classes about their mean, where all
-        classes weigh the same; of quadratic scores the median size.
-    leverage : ndarray of shape (r,)
-        Mean leverage of the rows of the class in which it is largest: near 1 a model
-        interpolates its rows, and leaving them out has no meaning.
-    """
-
-    scores: NDArray[np.float64]
-    weights: RidgePathScores | QuadraticScores
+    scores: NDArray[np.float64]  # (n, r, problems) of r models
+    weights: RidgePathScores | QuadraticScores  # the models, for r ridges, or one
+    # (r,) root of the mean square of their scores, of several classes about their mean, where
+    # all classes weigh the same; of quadratic scores the median size
     rms: Vector
+    # (r,) mean leverage of the rows of the class in which it is largest: near 1 a model
+    # interpolates its rows, and leaving them out has no meaning
     leverage: Vector
 
 

@@ -27,29 +27,8 @@ def scores(
     limit: float,
     jobs: int = 1,
 ) -> tuple[Matrix, State]:
-    """Scores of the rows of a batch, in order, and the State that has learned them all.
-
-    Parameters
-    ----------
-    state : State
-        What is learned; it stays as it is.
-    batch : Batch
-        Rows without weights.
-    declared : ndarray
-        Labels announced so far.
-    options : Options
-        How to look.
-    delay : int
-        The label of a row arrives this many rows after it.
-    limit : float
-        Bytes of memory that learning may take.
-    jobs : int, default=1
-        Threads, of which each has a part of the rows.
-
-    Returns
-    -------
-    ndarray of shape (n, problems)
-    State
+    """Scores of the rows of a batch, in order, and the State that has learned them all. Shape of
+    the result: (n, problems).
     """
     n = len(batch.y)
     delay = min(delay, n)

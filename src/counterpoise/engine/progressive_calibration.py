@@ -49,27 +49,14 @@ SORTED = (
 
 @dataclass(frozen=True, eq=False)
 class LabelOrder:
-    """Runs of equal labels among recent rows.
+    """Runs of equal labels among recent rows."""
 
-    Attributes
-    ----------
-    counts : dict of label to float
-        Recent rows of each label.
-    runs : float
-        Runs of equal labels among them.
-    last : list
-        Label of the last row; empty before the first.
-    is_sorted : bool
-        Whether there were far fewer runs than chance gives, when that could last be tested.
-    was_sorted : bool
-        Whether that was ever so.
-    """
-
-    counts: dict[Any, float] = field(default_factory=dict)
-    runs: float = 0.0
-    last: list[Any] = field(default_factory=list)
+    counts: dict[Any, float] = field(default_factory=dict)  # recent rows of each label
+    runs: float = 0.0  # runs of equal labels among them
+    last: list[Any] = field(default_factory=list)  # label of the last row; empty before the first
+    # whether there were far fewer runs than chance gives, when that could last be tested
     is_sorted: bool = False
-    was_sorted: bool = False
+    was_sorted: bool = False  # whether that was ever so
 
     def with_rows(self, y: Labels) -> LabelOrder:
         """Return the order with the labels of more rows, at least one."""
@@ -108,27 +95,16 @@ class LabelOrder:
 
 @dataclass(frozen=True, eq=False)
 class ProgressiveCalibration:
-    """A scoring model of the past, and the counts of rows since its boundary.
+    """A scoring model of the past, and the counts of rows since its boundary."""
 
-    Attributes
-    ----------
-    rows : int
-        Rows that were learned so far.
-    until : int
-        Rows at the next boundary.
-    scores : Scores, optional
-        The scoring model, without its map, which is the State's; None before there are two classes.
-    pending : Calibration
-        Counts of the rows since the last boundary.
-    order : LabelOrder
-        Runs of labels so far.
-    """
-
-    rows: int = 0
-    until: int = FIRST_BOUNDARY_ROWS
+    rows: int = 0  # rows that were learned so far
+    until: int = FIRST_BOUNDARY_ROWS  # rows at the next boundary
+    # the scoring model, without its map, which is the State's; None before there are two
+    # classes
     scores: Scores | None = None
+    # counts of the rows since the last boundary
     pending: Calibration = field(default_factory=Calibration.empty)
-    order: LabelOrder = field(default_factory=LabelOrder)
+    order: LabelOrder = field(default_factory=LabelOrder)  # runs of labels so far
 
     @classmethod
     def start(cls, state: State) -> ProgressiveCalibration:
@@ -262,25 +238,7 @@ Batches = Callable[[], Iterable["Batch"]]
 def cross_fit(
     state: State, batches: Batches, names: Sequence[Any], options: Options, limit: float
 ) -> Calibration:
-    """Return counts of the rows of a State, each scored by a model without its fold.
-
-    Parameters
-    ----------
-    state : State
-        A model that has learned these rows and no others; it stays as it is.
-    batches : callable
-        Gives the rows again and again, in the same order.
-    names : sequence
-        Names of the features, or their positions.
-    options : Options
-        How moments are solved.
-    limit : float
-        Bytes that the moments of all folds may take.
-
-    Returns
-    -------
-    Calibration
-    """
+    """Return counts of the rows of a State, each scored by a model without its fold."""
     parts = [
         (
             one.y,

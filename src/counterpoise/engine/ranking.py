@@ -42,26 +42,13 @@ class CandidateModel(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CandidateRanking:
-    """G-means of candidates.
+    """G-means of candidates."""
 
-    Attributes
-    ----------
-    names : list of str
-        Names of the candidates.
-    models : list of CandidateModel
-        Their scores for every ridge.
-    G : list of ndarray of shape (r,)
-        Their G-means by ridge; −∞ where a candidate interpolates its rows.
-    best : tuple of int
-        Positions of the best candidate and of its ridge.
-    temperature : float
-        Difference of the G-mean that changes an averaging weight by the factor e.
-    """
-
-    names: list[str]
-    models: list[CandidateModel]
-    G: list[Vector]
-    best: tuple[int, int]
+    names: list[str]  # names of the candidates
+    models: list[CandidateModel]  # their scores for every ridge
+    G: list[Vector]  # (r,) their G-means by ridge; −∞ where a candidate interpolates its rows
+    best: tuple[int, int]  # positions of the best candidate and of its ridge
+    # difference of the G-mean that changes an averaging weight by the factor e
     temperature: float = 1.0
 
     @property

@@ -17,18 +17,12 @@ Row = tuple[Vector, float, float]  # the row, its weight, and the weight of its 
 
 @dataclass(frozen=True)
 class RowBuffer:
-    """Last rows of each class: an immutable value.
+    """Last rows of each class: an immutable value."""
 
-    Attributes
-    ----------
-    max_rows : int
-        Largest number of rows of each class, and their largest weight: a row of weight 2 counts as
-        two, of which the older may have left the buffer.
-    rows : dict of label to tuple of Row
-        The rows, by the label of their class, the oldest first.
-    """
-
+    # largest number of rows of each class, and their largest weight: a row of weight 2 counts
+    # as two, of which the older may have left the buffer
     max_rows: int
+    # the rows, by the label of their class, the oldest first
     rows: dict[Any, tuple[Row, ...]] = field(default_factory=dict)
 
     def appended(

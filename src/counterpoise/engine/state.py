@@ -54,24 +54,12 @@ Grouping = Callable[[Labels, Labels], tuple[list[NDArray[np.intp]], Labels]]
 
 @dataclass(frozen=True)
 class LearningConfig:
-    """How rows become moments: decided before the first row, and kept.
+    """How rows become moments: decided before the first row, and kept."""
 
-    Attributes
-    ----------
-    decay : Decay
-        How the past loses weight.
-    text : str, optional
-        Name of the map.
-    given : FittedMap, optional
-        A map that is fixed already.
-    map : Map, optional
-        The map.
-    """
-
-    decay: Decay = NO_DECAY
-    text: str | None = None
-    given: FittedMap | None = None
-    map: Map | None = field(default=None, compare=False)
+    decay: Decay = NO_DECAY  # how the past loses weight
+    text: str | None = None  # name of the map
+    given: FittedMap | None = None  # A map that is fixed already
+    map: Map | None = field(default=None, compare=False)  # the map
 
     @property
     def rows(self) -> int:
@@ -85,30 +73,14 @@ class LearningConfig:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Labelled rows, checked: float64, finite, of positive weight.
+    """Labelled rows, checked: float64, finite, of positive weight."""
 
-    Attributes
-    ----------
-    X : ndarray or CSR matrix of shape (n, l)
-        The rows.
-    y : ndarray of shape (n,)
-        Their labels.
-    weight : ndarray of shape (n,), optional
-        Their weights.
-    group : callable
-        Finds the rows of each label, given y and the labels that have a slot.
-    names : sequence, optional
-        Names of the features, for messages.
-    t : ndarray of shape (n,), optional
-        Their times in seconds, where rows fade by the clock.
-    """
-
-    X: Rows
-    y: Labels
-    weight: Vector | None
-    group: Grouping
-    names: Names | None = None
-    t: Vector | None = None
+    X: Rows  # (n, l) the rows
+    y: Labels  # (n,) their labels
+    weight: Vector | None  # (n,) their weights
+    group: Grouping  # finds the rows of each label, given y and the labels that have a slot
+    names: Names | None = None  # names of the features, for messages
+    t: Vector | None = None  # (n,) their times in seconds, where rows fade by the clock
 
     def part(self, rows: slice | NDArray[np.intp]) -> Batch:
         """Return some of the rows."""
@@ -118,50 +90,26 @@ class Batch:
 
 @dataclass(eq=False)
 class State:
-    """All that a model has learned.
+    """All that a model has learned."""
 
-    Attributes
-    ----------
-    plan : Plan
-        How rows become moments.
-    moments : Moments
-        Of the features, or of the terms of the map.
-    declared : ndarray
-        Labels announced.
-    fixed : FittedMap, optional
-        The map as it is fixed so far.
-    warmup : Warmup, optional
-        Rows that are kept until it is fixed for good.
-    names : list, optional
-        Names of the features, where rows are dicts.
-    calibration : Calibration, optional
-        Counts of rows that were scored by a model without them.
-    progressive : ProgressiveCalibration, optional
-        The model that scores the next rows before they are learned.
-    fill : Fill, optional
-        Which features may be missing, and are filled by the mean of what was seen.
-    version : int
-        Counts changes.
-    room : Room
-        Storage in which the scatters grow.
-    rows_left : int
-        Single rows that the scoring model, as it is, can still score.
-    warned : bool
-        Whether it was told which labels that have a weight never occurred.
-    """
-
-    plan: LearningConfig
-    moments: Moments
-    declared: Labels
-    fixed: FittedMap | None = None
-    warmup: Warmup | None = None
-    names: list[Any] | None = None
+    plan: LearningConfig  # how rows become moments
+    moments: Moments  # of the features, or of the terms of the map
+    declared: Labels  # labels announced
+    fixed: FittedMap | None = None  # the map as it is fixed so far
+    warmup: Warmup | None = None  # rows that are kept until it is fixed for good
+    names: list[Any] | None = None  # names of the features, where rows are dicts
+    # counts of rows that were scored by a model without them
     calibration: Calibration | None = None
+    # the model that scores the next rows before they are learned
     progressive: ProgressiveCalibration | None = field(default=None, repr=False)
+    # which features may be missing, and are filled by the mean of what was seen
     fill: MeanImputation | None = None
-    version: int = 0
+    version: int = 0  # counts changes
+    # storage in which the scatters grow
     room: resize.GrowableScatter = field(default_factory=resize.GrowableScatter, repr=False)
+    # single rows that the scoring model, as it is, can still score
     rows_left: int = field(default=0, repr=False)
+    # whether it was told which labels that have a weight never occurred
     warned: bool = field(default=False, repr=False)
     _scores: tuple[Any, Scores] | None = field(default=None, repr=False)
     _filled: tuple[int, ImputedMoments] | None = field(default=None, repr=False)

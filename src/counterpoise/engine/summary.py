@@ -61,23 +61,12 @@ MAX_ROWS_SHOWN = 15  # features in the text
 
 
 class ClassMoments(NamedTuple):
-    """Count, mean and scatter of each class, to look at: the arrays are read-only.
+    """Count, mean and scatter of each class, to look at: the arrays are read-only."""
 
-    Attributes
-    ----------
-    classes : ndarray of shape (c,)
-        Labels that were seen.
-    counts : ndarray of shape (c,)
-        Weight of each class, faded if rows fade.
-    mean : ndarray of shape (c, d)
-        Mean of each class.
-    scatter : ndarray of shape (c, d, d)
-        Σ (x − mean)(x − mean)ᵀ of each class; over its count it is the covariance.
-    """
-
-    classes: Labels
-    counts: Vector
-    mean: Matrix
+    classes: Labels  # (c,) labels that were seen
+    counts: Vector  # (c,) weight of each class, faded if rows fade
+    mean: Matrix  # (c, d) mean of each class
+    # (c, d, d) Σ (x − mean)(x − mean)ᵀ of each class; over its count it is the covariance
     scatter: NDArray[np.float64]
 
 
@@ -93,45 +82,23 @@ def class_moments(moments: Moments, classes: Classes) -> ClassMoments:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summary:
-    """What a model has found; printed, it is a table.
+    """What a model has found; printed, it is a table. Shapes: low (p, d), high (p, d)."""
 
-    Attributes
-    ----------
-    classes : ndarray of shape (c,)
-        Labels that were seen.
-    counts : ndarray of shape (c,)
-        Their weights.
-    names : list of str
-        Names of the features, or of the terms of the map.
-    mean, scale : ndarray of shape (d,)
-        Mean and standard deviation over all rows.
-    class_means : ndarray of shape (c, d)
-        Mean of each class.
-    ridge : float
-        The ridge that was used.
-    scores : list of str
-        The class of each score: the second of two, or each of several.
-    weights : ndarray of shape (p, d), optional
-        Weights for features of standard deviation 1, by score; None where scores are quadratic.
-    errors : ndarray of shape (p, d), optional
-        Their standard errors, where least squares gives them; the scale is taken as known.
-    low, high : ndarray of shape (p, d), optional
-        Ends of their 95 % intervals.
-    note : str
-        What the standard errors assume, or why there are none.
-    """
-
-    classes: Labels
-    counts: Vector
-    names: list[str]
-    mean: Vector
-    scale: Vector
-    class_means: Matrix
-    ridge: float
-    scores: list[str]
+    classes: Labels  # (c,) labels that were seen
+    counts: Vector  # (c,) their weights
+    names: list[str]  # names of the features, or of the terms of the map
+    mean: Vector  # (d,) mean and standard deviation over all rows
+    scale: Vector  # (d,) mean and standard deviation over all rows
+    class_means: Matrix  # (c, d) mean of each class
+    ridge: float  # the ridge that was used
+    scores: list[str]  # the class of each score: the second of two, or each of several
+    # (p, d) weights for features of standard deviation 1, by score; None where scores are
+    # quadratic
     weights: Matrix | None
+    # (p, d) their standard errors, where least squares gives them; the scale is taken as
+    # known
     errors: Matrix | None
-    note: str
+    note: str  # what the standard errors assume, or why there are none
 
     @property
     def low(self) -> Matrix | None:

@@ -36,21 +36,7 @@ class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
     # Learning
 
     def fit(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from these rows alone.
-
-        Parameters
-        ----------
-        X : array-like, data frame or CSR matrix of shape (n, d)
-            Rows.
-        y : array-like of shape (n,)
-            Their labels.
-        sample_weight : array-like of shape (n,), optional
-            Weight of each row; a row of weight 0 changes nothing.
-
-        Returns
-        -------
-        self
-        """
+        """Learn from these rows alone. Shapes: X (n, d), y (n,), sample_weight (n,)."""
         return self._fit(X, y, sample_weight)
 
     def partial_fit(
@@ -60,23 +46,7 @@ class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn from more rows.
-
-        Parameters
-        ----------
-        X : array-like, data frame or CSR matrix of shape (n, d)
-            Rows; without any row nothing is learned except ``classes``.
-        y : array-like of shape (n,)
-            Their labels; new labels may appear at any time.
-        classes : array-like, optional
-            Labels that must appear in ``classes_`` before they are seen. Never needed.
-        sample_weight : array-like of shape (n,), optional
-            Weight of each row; a row of weight 0 changes nothing.
-
-        Returns
-        -------
-        self
-        """
+        """Learn from more rows. Shapes: X (n, d), y (n,), sample_weight (n,)."""
         return self._partial_fit(X, y, classes, sample_weight)
 
     def _fit(

@@ -20,18 +20,10 @@ MISMATCH = "The feature names should match those that were passed during fit.\n"
 
 
 class Frame(NamedTuple):
-    """Rows, checked as far as that can be done before they are read.
+    """Rows, checked as far as that can be done before they are read."""
 
-    Attributes
-    ----------
-    data : object
-        What a source of chunks takes.
-    rows : int or None
-        How many there are, if that is known.
-    """
-
-    data: Any
-    rows: int | None
+    data: Any  # what a source of chunks takes
+    rows: int | None  # how many there are, if that is known
 
 
 def frame_of(

@@ -31,20 +31,8 @@ from counterpoise.solver.score_functions import clip_infinite, one_vs_rest_log_o
 
 
 def synthetic_payments(rows: int = 20_000, seed: int = 1) -> tuple[Matrix, Labels, list[str]]:
-    """Payments, 2 % of them frauds, whose amounts drift and whose frauds change their habits.
-
-    Parameters
-    ----------
-    rows : int
-        How many.
-    seed : int
-        For the random numbers.
-
-    Returns
-    -------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
-    names : list of str
+    """Payments, 2 % of them frauds, whose amounts drift and whose frauds change their habits. Shape
+    of the result: X (n, d), y (n,).
     """
     rng = np.random.default_rng(seed)
     fraud = rng.random(rows) < 0.02
@@ -68,17 +56,6 @@ Codes = NDArray[np.intp]  # classes by number
 
 def load_external_model(path: str) -> Any:
     """Make a model, given where it is imported from.
-
-    Parameters
-    ----------
-    path : str
-        A module, a colon, and a class or a function without arguments that returns a model. A
-        seed that is not set is 0.
-
-    Returns
-    -------
-    object
-        A classifier with ``partial_fit`` or ``learn_one``.
 
     Examples
     --------

@@ -188,24 +188,12 @@ MIN_ROWS_PER_BIN = 20  # rows of a bin: shares of fewer say little
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Rows in bins of the probability that was told.
+    """Rows in bins of the probability that was told."""
 
-    Attributes
-    ----------
-    told : ndarray of shape (m,)
-        Mean probability of each bin.
-    share : ndarray of shape (m,)
-        How many of its rows were of the class.
-    rows : ndarray of shape (m,)
-        How many rows it has.
-    error : float
-        How far the two are apart, on average over the rows.
-    """
-
-    told: Vector
-    share: Vector
-    rows: Vector
-    error: float
+    told: Vector  # (m,) mean probability of each bin
+    share: Vector  # (m,) how many of its rows were of the class
+    rows: Vector  # (m,) how many rows it has
+    error: float  # how far the two are apart, on average over the rows
 
 
 def reliability(mine: Flags, p: Vector, bins: int = 12) -> Reliability:

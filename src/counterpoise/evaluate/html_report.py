@@ -41,21 +41,11 @@ def _image(made: Any) -> str:
 
 
 class DecisionSummary(NamedTuple):
-    """What decisions go by, and what they have cost.
+    """What decisions go by, and what they have cost."""
 
-    Attributes
-    ----------
-    mine : ndarray of shape (n,)
-        Rows of the class of interest.
-    risk : ndarray of shape (n,)
-        The stream's probability of it.
-    priced : sequence of Priced
-        What thresholds cost at some prices.
-    """
-
-    mine: Flags
-    risk: Vector
-    priced: Sequence[CostComparison]
+    mine: Flags  # (n,) rows of the class of interest
+    risk: Vector  # (n,) the stream's probability of it
+    priced: Sequence[CostComparison]  # what thresholds cost at some prices
 
 
 def decision_figures(found: DecisionSummary, positive: Any) -> list[str]:

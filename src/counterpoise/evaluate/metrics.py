@@ -105,33 +105,20 @@ class Confusion:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Rows found, and rows wrongly taken for positive, as the threshold falls from score to score.
-
-    Attributes
-    ----------
-    found, wrong : ndarray of shape (m,)
-        How many positive rows, and how many others, have at least the score of each threshold. Rows
-        of equal scores are taken together.
+    """Rows found, and rows wrongly taken for positive, as the threshold falls from score to "
+    "score.
     """
 
+    # (m,) how many positive rows, and how many others, have at least the score of each
+    # threshold
     found: Vector
+    # (m,) how many positive rows, and how many others, have at least the score of each
+    # threshold
     wrong: Vector
 
     @classmethod
     def of(cls, positive: Flags, score: Vector) -> Ranking:
-        """Rank rows.
-
-        Parameters
-        ----------
-        positive : ndarray of bool of shape (n,)
-            Which rows are positive.
-        score : ndarray of shape (n,)
-            Their scores, which may be infinite.
-
-        Returns
-        -------
-        Ranking
-        """
+        """Rank rows. Shapes: positive (n,), score (n,)."""
         order = np.argsort(-score, kind="stable")
         ranked = score[order]
         last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))

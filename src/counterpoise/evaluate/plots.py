@@ -99,34 +99,13 @@ STYLES["NR-RLS, exact engine"] = STYLES["the model"] = STYLES[MAIN_METHOD]
 
 
 def style(name: str) -> dict[str, Any]:
-    """How a method is drawn.
-
-    Parameters
-    ----------
-    name : str
-        The method.
-
-    Returns
-    -------
-    dict
-        Arguments of matplotlib's ``plot``.
-    """
+    """How a method is drawn."""
     drawn = {"linewidth": 1.3, **STYLES.get(name, {"color": "#000000"})}
     return {**drawn, "color": shade(drawn["color"])}
 
 
 def figure(height: float = 3.4) -> tuple[Figure, Any]:
-    """Make an empty figure that is readable in a narrow column.
-
-    Parameters
-    ----------
-    height : float
-        In inches; the width is always the same.
-
-    Returns
-    -------
-    Figure, Axes
-    """
+    """Make an empty figure that is readable in a narrow column."""
     made = Figure(figsize=(5.2, height), layout="constrained")
     axes = made.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
@@ -135,17 +114,7 @@ def figure(height: float = 3.4) -> tuple[Figure, Any]:
 
 
 def svg(made: Figure) -> str:
-    """Draw a figure as SVG, the same text for the same figure.
-
-    Parameters
-    ----------
-    made : Figure
-        The figure.
-
-    Returns
-    -------
-    str
-    """
+    """Draw a figure as SVG, the same text for the same figure."""
     out = io.StringIO()
     canvas: Any = FigureCanvasSVG(made)
     with rc_context({"svg.hashsalt": "counterpoise"}):
@@ -166,27 +135,13 @@ def copy_layout(made: Figure, other: Figure) -> Figure:
 
 
 def thousands(axis: Any, most: int = 5) -> None:
-    """Few ticks, in thousands with separators.
-
-    Parameters
-    ----------
-    axis : Axis
-        Of numbers of rows.
-    most : int, default=5
-        How many intervals at most.
-    """
+    """Few ticks, in thousands with separators."""
     axis.set_major_locator(MaxNLocator(most))
     axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
 def plain_numbers(axis: Any) -> None:
-    """Ticks of a logarithmic axis as plain numbers, few of them.
-
-    Parameters
-    ----------
-    axis : Axis
-        A logarithmic one.
-    """
+    """Ticks of a logarithmic axis as plain numbers, few of them."""
     low, high = sorted(axis.get_view_interval())
     decades = np.log10(high / low) if low > 0 else 1.0
     subs = (
@@ -231,38 +186,16 @@ OURS = "the model"
 
 
 class CostComparison(NamedTuple):
-    """What thresholds and decisions cost at some prices.
+    """What thresholds and decisions cost at some prices."""
 
-    Attributes
-    ----------
-    name : str
-        The prices, in words.
-    curve : CostCurve
-        What each threshold would have cost.
-    decided : float
-        What the decisions have cost.
-    at : float, optional
-        The threshold that they come down to, if all rows have one price.
-    """
-
-    name: str
-    curve: CostCurve
-    decided: float
-    at: float | None = None
+    name: str  # the prices, in words
+    curve: CostCurve  # what each threshold would have cost
+    decided: float  # what the decisions have cost
+    at: float | None = None  # the threshold that they come down to, if all rows have one price
 
 
 def plot_cost_of_thresholds(found: Sequence[CostComparison]) -> Figure:
-    """Cost of each threshold, as a share of what it costs never to alert.
-
-    Parameters
-    ----------
-    found : sequence of Priced
-        What is to be drawn.
-
-    Returns
-    -------
-    Figure
-    """
+    """Cost of each threshold, as a share of what it costs never to alert."""
     made, axes = figure(4.2)
     axes.set_xscale("log")
     top, ends = 1.0, []
@@ -300,19 +233,7 @@ def plot_cost_of_thresholds(found: Sequence[CostComparison]) -> Figure:
 
 
 def plot_reliability(found: Reliability, positive: object) -> Figure:
-    """Probabilities as they were told, beside how often they came true.
-
-    Parameters
-    ----------
-    found : Reliability
-        Rows in bins.
-    positive : label
-        The class of interest.
-
-    Returns
-    -------
-    Figure
-    """
+    """Probabilities as they were told, beside how often they came true."""
     made, axes = figure(4.2)
     some = found.share > 0.0
     least = [float(v[v > 0.0].min(initial=0.5)) for v in (found.told, found.share)]

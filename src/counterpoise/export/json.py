@@ -15,30 +15,7 @@ from counterpoise.tables.model import TableModel
 
 
 def coefficients(stored: TableModel) -> dict[str, Any]:
-    """Weights by name, or the densities of a quadratic model, as JSON can hold them.
-
-    Parameters
-    ----------
-    stored : TableModel
-        The model.
-
-    Returns
-    -------
-    dict
-        ``classes``, ``intercept`` and for each feature its ``column``, ``kind``, ``value`` and
-        ``weights``: one of the second class for two, else one a class. A score is the intercept
-        plus the sum of weights times features; the intercept of a class that was never seen is
-        −inf. ``blank`` is what a number, or a cycle, is where it is missing. A cycle is the
-        sine or the cosine of the phase of a date in the day, the week or the year, in seconds since
-        1970 in UTC, see :mod:`counterpoise.encoding.datetimes`. Where there is a map, ``map`` has
-        its name, the scaling of the features, its random numbers, and the weights of its terms. A
-        quadratic model has ``quadratic`` in place of intercept and weights: an ``anchor``, and for
-        each class that was seen its ``label``, ``mean``, ``root`` and ``offset``, so that its
-        score is offset − ‖(x − anchor − mean) root‖²/2. Of two classes the score is the difference.
-        A model that chooses has ``sum``, a list of such scores, each with a map and its ``terms``,
-        or with the features as ``terms``; they are added.
-        ``probabilities`` says how scores become both kinds of them, see :func:`told`.
-    """
+    """Weights by name, or the densities of a quadratic model, as JSON can hold them."""
     scores = stored.estimator.scores()
     solution: Any = scores.solution
     features: list[dict[str, Any]] = [
@@ -101,23 +78,7 @@ def _part(
 
 
 def probability_parameters(scores: Scores) -> dict[str, Any]:
-    """How scores become probabilities, as JSON can hold it.
-
-    Parameters
-    ----------
-    scores : Scores
-        Scores of a model.
-
-    Returns
-    -------
-    dict
-        ``balanced`` and ``stream`` have a ``slope``, a ``shift`` and a ``base`` for each class.
-        With g the scores of the classes (of two, −f/2 and f/2), the probabilities are
-        (1 − silent) softmax(slope·g + shift) + silent·base. Those of the stream go on, where rows
-        were judged: ``curves`` has for each class the knots of a piecewise linear function of
-        l = log(p/(1 − p)), which has the slope ``flat`` beyond them. The logistic of its value is
-        the probability: of two classes that of the second, of more divided by the sum.
-    """
+    """How scores become probabilities, as JSON can hold it."""
     link, classes = scores.link, scores.classes
     assert link is not None
     seen = classes.seen

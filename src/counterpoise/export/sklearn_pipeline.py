@@ -30,29 +30,13 @@ class Exported(Pipeline):
     """A pipeline that knows both probabilities."""
 
     def predict_stream_proba(self, X: Any) -> Matrix:
-        """Probabilities under the stream's own frequencies.
-
-        Parameters
-        ----------
-        X : DataFrame
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-        """
+        """Probabilities under the stream's own frequencies. Shape of the result: (n, c)."""
         p: Matrix = self[-1].predict_stream_proba(self[:-1].transform(X))
         return p
 
 
 class Scorer(ClassifierMixin, BaseEstimator):
-    """Fixed scores, linear or quadratic: the last step of an exported pipeline.
-
-    Parameters
-    ----------
-    scores : Scores
-        Scores as a function of the row, and their probabilities.
-    """
+    """Fixed scores, linear or quadratic: the last step of an exported pipeline."""
 
     def __init__(self, scores: Scores) -> None:
         self.scores = scores
@@ -63,75 +47,27 @@ class Scorer(ClassifierMixin, BaseEstimator):
         return self.scores.classes.labels
 
     def fit(self, X: Any = None, y: Any = None) -> Scorer:
-        """Do nothing: the scores are fixed.
-
-        Parameters
-        ----------
-        X, y : ignored
-            Not used.
-
-        Returns
-        -------
-        self
-        """
+        """Do nothing: the scores are fixed."""
         return self
 
     def decision_function(self, X: Any) -> Matrix:
-        """Scores of rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, c)
-        """
+        """Scores of rows. Shapes: X (n, d); returns (n,)."""
         return ravel_binary(self._of(X))
 
     def predict(self, X: Any) -> Labels:
-        """Labels of rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
+        """Labels of rows. Shapes: X (n, d); returns (n,)."""
         classes = self.scores.classes
         labels: Labels = classes.labels[argmax_classes(self._of(X), classes.seen)]
         return labels
 
     def predict_proba(self, X: Any) -> Matrix:
-        """Probabilities under balanced classes, the largest of which is that of the label.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
+        """Probabilities under balanced classes, the largest of which is that of the label. Shapes:
+        X (n, d); returns (n, c).
         """
         return self.scores.probabilities(self._of(X), stream=False)
 
     def predict_stream_proba(self, X: Any) -> Matrix:
-        """Probabilities under the stream's own frequencies.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-        """
+        """Probabilities under the stream's own frequencies. Shapes: X (n, d); returns (n, c)."""
         return self.scores.probabilities(self._of(X), stream=True)
 
     def _of(self, X: Any) -> Matrix:

@@ -255,24 +255,12 @@ class FittedMap:
 
 @dataclass(frozen=True, eq=False)
 class Warmup:
-    """The rows by which a map will be fixed.
+    """The rows by which a map will be fixed."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, l)
-        The rows.
-    y : ndarray of shape (n,)
-        Their labels.
-    weight : ndarray of shape (n,)
-        Their weights, positive.
-    t : ndarray of shape (n,), optional
-        Their times, where rows fade by the clock.
-    """
-
-    X: Matrix
-    y: Labels
-    weight: Vector
-    t: Vector | None = None
+    X: Matrix  # (n, l) the rows
+    y: Labels  # (n,) their labels
+    weight: Vector  # (n,) their weights, positive
+    t: Vector | None = None  # (n,) their times, where rows fade by the clock
 
     def followed(self, X: Matrix, y: Labels, weight: Vector, t: Vector | None = None) -> Warmup:
         """These rows followed by more; features new in the later ones were 0 before."""

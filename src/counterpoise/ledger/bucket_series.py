@@ -30,31 +30,15 @@ MAX_UNFOLDED_VALUES = 1 << 23  # numbers of what is unfolded at a time
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Moments of many sets of rows.
+    """Moments of many sets of rows."""
 
-    Attributes
-    ----------
-    labels : ndarray of shape (c,)
-        The classes, sorted.
-    anchor : ndarray of shape (d,)
-        What means are about.
-    start, stop : ndarray of int of shape (g,)
-        Of the buckets.
-    n : ndarray of shape (g, c)
-        Weights.
-    mean : ndarray of shape (g, c, d)
-        Means about the anchor; 0 where there is no row.
-    tri : ndarray of shape (g, c, d(d+1)/2)
-        Triangles of the scatters.
-    """
-
-    labels: Labels
-    anchor: Vector
-    start: Counts
-    stop: Counts
-    n: Matrix
-    mean: NDArray[np.float64]
-    tri: NDArray[np.float64]
+    labels: Labels  # (c,) the classes, sorted
+    anchor: Vector  # (d,) what means are about
+    start: Counts  # (g,) of the buckets
+    stop: Counts  # (g,) of the buckets
+    n: Matrix  # (g, c) weights
+    mean: NDArray[np.float64]  # (g, c, d) means about the anchor; 0 where there is no row
+    tri: NDArray[np.float64]  # triangles of the scatters
 
     def __len__(self) -> int:
         return len(self.n)
@@ -205,21 +189,11 @@ class SolverOptions(Options):
 
 @dataclass(frozen=True, eq=False)
 class LinearScoresBatch:
-    """Affine scores of many sets: f(x) = offset + coef·(x − anchor).
+    """Affine scores of many sets: f(x) = offset + coef·(x − anchor)."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (g, problems, d)
-        Coefficients in the units of the input.
-    offset : ndarray of shape (g, problems)
-        Scores at the anchor.
-    known : ndarray of bool of shape (g,)
-        Whether there are rows of two classes.
-    """
-
-    coef: NDArray[np.float64]
-    offset: Matrix
-    known: Flags
+    coef: NDArray[np.float64]  # (g, problems, d) coefficients in the units of the input
+    offset: Matrix  # (g, problems) scores at the anchor
+    known: Flags  # (g,) whether there are rows of two classes
 
 
 def solve_series(series: Series, rule: SolverOptions) -> LinearScoresBatch:
@@ -266,21 +240,12 @@ NORMAL_DRAWS = 512  # of normal scores of several classes
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Losses and recalls of scores on sets of rows.
+    """Losses and recalls of scores on sets of rows."""
 
-    Attributes
-    ----------
-    n : ndarray of shape (g, c)
-        Weight of the rows of each class.
-    loss : ndarray of shape (g, c)
-        Mean squared loss of each class, exact; NaN where there is no row or no model.
-    recall : ndarray of shape (g, c)
-        Estimated recall of each class.
-    """
-
-    n: Matrix
+    n: Matrix  # (g, c) weight of the rows of each class
+    # (g, c) mean squared loss of each class, exact; NaN where there is no row or no model
     loss: Matrix
-    recall: Matrix
+    recall: Matrix  # (g, c) estimated recall of each class
 
     @property
     def balanced(self) -> Vector:

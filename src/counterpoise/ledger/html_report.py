@@ -21,24 +21,7 @@ WORDS = ' style="text-align: left"'  # of a cell that holds no number
 
 
 def page(title: str, drift: Drift, backtest: Backtest, weights: Weights) -> str:
-    """Make the page.
-
-    Parameters
-    ----------
-    title : str
-        The title, usually the ledger and the selection.
-    drift : Drift
-        Charts of the buckets.
-    backtest : Backtest
-        What settings were worth.
-    weights : Weights
-        Weights over time.
-
-    Returns
-    -------
-    str
-        Self-contained HTML.
-    """
+    """Make the page."""
     alarms = np.flatnonzero(drift.alarms)
     first, last = (time_buckets.text(drift.start[i]) for i in (0, -1))
     summary = (

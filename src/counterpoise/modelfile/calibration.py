@@ -26,19 +26,7 @@ MALFORMED = "malformed calibration counts"
 
 
 def with_calibration(contents: Contents, calibration: Calibration) -> Contents:
-    """Return what a file holds of a model with calibration counts.
-
-    Parameters
-    ----------
-    contents : Contents
-        What it holds without them.
-    calibration : Calibration
-        The counts.
-
-    Returns
-    -------
-    Contents
-    """
+    """Return what a file holds of a model with calibration counts."""
     arrays = dict(zip(NAMES, (calibration.counts, calibration.sums), strict=True))
     fact = {"labels": plain_labels(calibration.labels), "rows": calibration.rows}
     return replace(
@@ -49,18 +37,7 @@ def with_calibration(contents: Contents, calibration: Calibration) -> Contents:
 
 
 def calibration_from(contents: Contents) -> tuple[Contents, Calibration | None]:
-    """Return what a file holds besides calibration counts, and these, checked.
-
-    Parameters
-    ----------
-    contents : Contents
-        What it holds.
-
-    Returns
-    -------
-    Contents
-    Calibration or None
-    """
+    """Return what a file holds besides calibration counts, and these, checked."""
     found = contents.facts.get("calibration")
     if found is None:
         check_file("calibration" not in contents.facts, MALFORMED)
@@ -73,21 +50,7 @@ def calibration_from(contents: Contents) -> tuple[Contents, Calibration | None]:
 
 
 def checked(labels: Labels, rows: Any, counts: Any, sums: Any) -> Calibration:
-    """Return calibration counts, checked.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (c,)
-        Their classes.
-    rows : int
-        Number of rows.
-    counts, sums : ndarray or None
-        Counts and sums of log-odds by class and bin.
-
-    Returns
-    -------
-    Calibration
-    """
+    """Return calibration counts, checked. Shapes: labels (c,)."""
     check_file(type(rows) is int and 0 < rows < 2**63 and len(labels) > 1, MALFORMED)
     shapes = [None if array is None else array.shape for array in (counts, sums)]
     check_file(shapes == [(len(labels), 2, BINS), (len(labels), BINS)], MALFORMED)
@@ -115,21 +78,7 @@ MALFORMED_PROGRESSIVE = "malformed progressive calibration"
 def with_progressive(
     contents: Contents, progressive: ProgressiveCalibration, labels: Labels
 ) -> Contents:
-    """Return what a file holds of a model that calibrates progressively.
-
-    Parameters
-    ----------
-    contents : Contents
-        What it holds without that.
-    progressive : ProgressiveCalibration
-        The calibration.
-    labels : ndarray of shape (c,)
-        Labels of the moments.
-
-    Returns
-    -------
-    Contents
-    """
+    """Return what a file holds of a model that calibrates progressively. Shapes: labels (c,)."""
     position = {label: k for k, label in enumerate(labels.tolist())}
     order, scores, pending = progressive.order, progressive.scores, progressive.pending
     counts = [float(order.counts.get(label, 0.0)) for label in position]
@@ -167,18 +116,7 @@ def with_progressive(
 
 
 def without_progressive(contents: Contents) -> tuple[Contents, dict[str, Any]]:
-    """Return what a file holds besides progressive calibration, and its arrays by name.
-
-    Parameters
-    ----------
-    contents : Contents
-        What it holds.
-
-    Returns
-    -------
-    Contents
-    dict of str to ndarray
-    """
+    """Return what a file holds besides progressive calibration, and its arrays by name."""
     rest = {name: a for name, a in contents.arrays.items() if not name.startswith(PREFIX)}
     mine = {name.removeprefix(PREFIX): a for name, a in contents.arrays.items() if name not in rest}
     return replace(contents, arrays=rest), mine
@@ -187,20 +125,8 @@ def without_progressive(contents: Contents) -> tuple[Contents, dict[str, Any]]:
 def progressive_from(
     facts: dict[str, Any], arrays: dict[str, Any], moments: Moments
 ) -> ProgressiveCalibration | None:
-    """Return the progressive calibration of a model with these moments, checked; None without one.
-
-    Parameters
-    ----------
-    facts : dict
-        What the file holds.
-    arrays : dict of str to ndarray
-        Arrays of the calibration, by name.
-    moments : Moments
-        What was learned.
-
-    Returns
-    -------
-    ProgressiveCalibration or None
+    """Return the progressive calibration of a model with these moments, checked; None without "
+    "one.
     """
     if "progressive" not in facts:
         check_file(not arrays, MALFORMED_PROGRESSIVE)

@@ -43,29 +43,15 @@ DTYPES = {"F64": np.float64, "U8": np.uint8}
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file holds.
+    """What a file holds."""
 
-    Attributes
-    ----------
-    kind : str
-        Name of the estimator.
-    options : dict
-        Its parameters.
-    arrays : dict of str to ndarray
-        Float64 tensors.
-    facts : dict
-        Other values that JSON can hold.
-    stream : dict, optional
-        How columns become features, and how far each input was learned.
-    lists : dict of str to list
-        Long lists of strings, kept as tensors of bytes.
-    """
-
-    kind: str
-    options: dict[str, Any]
-    arrays: dict[str, Any]
-    facts: dict[str, Any]
+    kind: str  # name of the estimator
+    options: dict[str, Any]  # its parameters
+    arrays: dict[str, Any]  # float64 tensors
+    facts: dict[str, Any]  # other values that JSON can hold
+    # how columns become features, and how far each input was learned
     stream: dict[str, Any] | None = None
+    # long lists of strings, kept as tensors of bytes
     lists: dict[str, list[Any]] = field(default_factory=dict)
 
 
@@ -75,17 +61,7 @@ class Contents:
 def save(
     path: str | os.PathLike[str], contents: Contents, check: Callable[[Contents], object]
 ) -> None:
-    """Write a file: wholly, or not at all, and never one that cannot be loaded.
-
-    Parameters
-    ----------
-    path : path
-        Where to; an older file is replaced.
-    contents : Contents
-        What to write.
-    check : callable
-        Builds the model from the contents as loading does, and raises if that refuses them.
-    """
+    """Write a file: wholly, or not at all, and never one that cannot be loaded."""
     try:
         require_finite(contents.arrays)
         check(_as_read(contents))
@@ -108,17 +84,7 @@ def _as_read(contents: Contents) -> Contents:
 
 
 def to_bytes(contents: Contents) -> bytes:
-    """Bytes of a file.
-
-    Parameters
-    ----------
-    contents : Contents
-        What it is to hold.
-
-    Returns
-    -------
-    bytes
-    """
+    """Bytes of a file."""
     tensors = {k: np.ascontiguousarray(v, dtype=np.float64) for k, v in contents.arrays.items()}
     for name, values in contents.lists.items():
         tensors[name] = np.frombuffer(_canonical(values), dtype=np.uint8)
@@ -140,22 +106,7 @@ def to_bytes(contents: Contents) -> bytes:
 
 
 def load(path: str | os.PathLike[str]) -> Contents:
-    """Read a file, trusting nothing.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-
-    Returns
-    -------
-    Contents
-
-    Raises
-    ------
-    ModelFileError
-        If it is damaged, or not a model of this library.
-    """
+    """Read a file, trusting nothing."""
     return load_validated(path, lambda: from_bytes(_read(path)))
 
 
@@ -185,17 +136,7 @@ def _tensor_bytes(head: bytes) -> int:
 
 
 def from_bytes(data: bytes) -> Contents:
-    """Contents of a file given as bytes.
-
-    Parameters
-    ----------
-    data : bytes
-        The file.
-
-    Returns
-    -------
-    Contents
-    """
+    """Contents of a file given as bytes."""
     try:
         entries = dict(safetensors.deserialize(data))  # type: ignore[no-untyped-call]
         length = int.from_bytes(data[:8], "little")
@@ -240,27 +181,13 @@ def from_bytes(data: bytes) -> Contents:
 
 
 def check_file(condition: bool, what: str) -> None:
-    """Raise, about the file as a whole, unless a condition holds.
-
-    Parameters
-    ----------
-    condition : bool
-        What must hold.
-    what : str
-        What is wrong if not, to follow "has".
-    """
+    """Raise, about the file as a whole, unless a condition holds."""
     if not condition:
         raise ModelFileError(f"is not a valid model file: it has {what}")
 
 
 def require_finite(arrays: Mapping[str, Any]) -> None:
-    """Raise unless all numbers are finite.
-
-    Parameters
-    ----------
-    arrays : mapping of str to ndarray
-        The numbers, by name.
-    """
+    """Raise unless all numbers are finite."""
     for name, array in arrays.items():
         check_file(bool(np.isfinite(array).all()), f"{name} that is not finite")
 
@@ -307,19 +234,7 @@ def _strict(text: str | bytes) -> Any:
 
 
 def load_validated(path: str | os.PathLike[str], build: Callable[[], Result]) -> Result:
-    """Build something from the contents of a file, or refuse the file.
-
-    Parameters
-    ----------
-    path : path
-        The file, for the message.
-    build : callable
-        Builds it; whatever goes wrong there is the file's fault.
-
-    Returns
-    -------
-    What was built.
-    """
+    """Build something from the contents of a file, or refuse the file."""
     try:
         return build()
     except ModelFileError as error:

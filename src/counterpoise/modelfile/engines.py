@@ -48,17 +48,7 @@ from counterpoise.validation import MAX_ABS_VALUE, Names
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of an estimator as JSON can hold them; a dict by label becomes pairs.
-
-    Parameters
-    ----------
-    options : mapping
-        Names and values.
-
-    Returns
-    -------
-    dict
-    """
+    """Parameters of an estimator as JSON can hold them; a dict by label becomes pairs."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, Map | FittedMap):
@@ -78,19 +68,7 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def options_of(plain: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """Parameters of an estimator from what :func:`plain_options` made of them.
-
-    Parameters
-    ----------
-    plain : mapping
-        What the file says.
-    known : collection of str
-        Names of the parameters that the estimator has.
-
-    Returns
-    -------
-    dict
-    """
+    """Parameters of an estimator from what :func:`plain_options` made of them."""
     check_file(set(plain) == set(known), f"options {sorted(plain)}, expected {sorted(known)}")
     result = {}
     for name, value in plain.items():
@@ -138,19 +116,7 @@ def engine_contents(
 
 
 def feature_names(contents: Contents, d: int) -> Labels | None:
-    """Names of the features, if the file has them.
-
-    Parameters
-    ----------
-    contents : Contents
-        What the file holds.
-    d : int
-        How many features there are.
-
-    Returns
-    -------
-    ndarray of shape (d,), or None
-    """
+    """Names of the features, if the file has them. Shape of the result: (d,)."""
     if "features" in contents.lists:
         features = contents.lists["features"]
         good = all(isinstance(f, list) and len(f) == 3 for f in features)

@@ -24,17 +24,7 @@ LABELS = 1 << 26  # bytes of all labels, which NumPy makes all as long as the lo
 
 
 def plain_labels(labels: Labels) -> dict[str, Any]:
-    """Labels with their type, as JSON can hold them.
-
-    Parameters
-    ----------
-    labels : ndarray
-        Numbers, truth values or text.
-
-    Returns
-    -------
-    dict
-    """
+    """Labels with their type, as JSON can hold them."""
     kind = labels.dtype.kind
     name = {"U": "text", "O": "object", "b": "bool"}.get(kind, labels.dtype.name)
     values = labels.tolist()
@@ -44,17 +34,7 @@ def plain_labels(labels: Labels) -> dict[str, Any]:
 
 
 def labels_of(plain: Any) -> Labels:
-    """Labels from what :func:`plain_labels` made of them.
-
-    Parameters
-    ----------
-    plain : dict
-        Their type and values.
-
-    Returns
-    -------
-    ndarray
-    """
+    """Labels from what :func:`plain_labels` made of them."""
     check_file(isinstance(plain, dict) and set(plain) == {"type", "values"}, "labels without type")
     kind, values = plain["type"], plain["values"]
     numbers = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -81,20 +61,7 @@ ROOM = 2e9  # bytes that moments usually may take
 
 
 def pack_moments(moments: Moments, decay: Decay) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tensors and facts of moments: of each scatter, which is symmetric, the lower triangle.
-
-    Parameters
-    ----------
-    moments : Moments
-        What was learned.
-    decay : Decay
-        How the past loses weight.
-
-    Returns
-    -------
-    arrays : dict of str to ndarray
-    facts : dict
-    """
+    """Tensors and facts of moments: of each scatter, which is symmetric, the lower triangle."""
     c, d = moments.mean.shape
     arrays = {
         name: getattr(moments, name)
@@ -119,19 +86,7 @@ def pack_moments(moments: Moments, decay: Decay) -> tuple[dict[str, Any], dict[s
 
 
 def unpack_moments(contents: Contents, decay: Decay) -> Moments:
-    """Moments of a file, checked as if a stranger had written it.
-
-    Parameters
-    ----------
-    contents : Contents
-        What the file holds.
-    decay : Decay
-        How the past loses weight.
-
-    Returns
-    -------
-    Moments
-    """
+    """Moments of a file, checked as if a stranger had written it."""
     facts, arrays = contents.facts, contents.arrays
     timed, fading = decay.is_timed, decay.is_active
     labels = labels_of(facts.get("labels"))
@@ -318,27 +273,7 @@ def with_map(
     given: bool,
     clipped: float,
 ) -> Contents:
-    """What a file holds of a model with a map of the features.
-
-    Parameters
-    ----------
-    contents : Contents
-        What it holds without it; the option ``features`` may be anything.
-    fixed : FittedMap, optional
-        The map as it is fixed so far; None while nothing was learned.
-    warmup : Warmup, optional
-        The rows of a warm-up that is not over.
-    labels : ndarray of shape (c,)
-        Labels, in the order of the moments.
-    given : bool
-        Whether it was fixed before the first row.
-    clipped : float
-        Weight of the rows that it clipped.
-
-    Returns
-    -------
-    Contents
-    """
+    """What a file holds of a model with a map of the features. Shapes: labels (c,)."""
     arrays = dict(contents.arrays)
     if fixed is not None:
         arrays |= {f"map {name}": getattr(fixed, name) for name in ("mean", "deviation", "drawn")}
@@ -360,18 +295,7 @@ def with_map(
 
 
 def without_map(contents: Contents) -> tuple[Contents, dict[str, Any]]:
-    """What a file holds beside a map, and the arrays of the map.
-
-    Parameters
-    ----------
-    contents : Contents
-        What it holds.
-
-    Returns
-    -------
-    Contents
-    dict of str to ndarray
-    """
+    """What a file holds beside a map, and the arrays of the map."""
     mapped = {k: v for k, v in contents.arrays.items() if k.startswith(("map ", "warmup "))}
     rest = {name: array for name, array in contents.arrays.items() if name not in mapped}
     return replace(contents, arrays=rest), mapped
@@ -380,26 +304,7 @@ def without_map(contents: Contents) -> tuple[Contents, dict[str, Any]]:
 def map_from(
     arrays: dict[str, Any], facts: Any, text: Any, moments: Moments, decay: Decay = NO_DECAY
 ) -> tuple[FittedMap | None, Warmup | None]:
-    """Map and warm-up of a file, checked as if a stranger had written it.
-
-    Parameters
-    ----------
-    arrays : dict of str to ndarray
-        Those of the map.
-    facts : object
-        What the header says about it.
-    text : object
-        The name of the map.
-    moments : Moments
-        What was learned, of its terms; it is told how many rows were clipped.
-    decay : Decay
-        How the past loses weight.
-
-    Returns
-    -------
-    FittedMap or None
-    Warmup or None
-    """
+    """Map and warm-up of a file, checked as if a stranger had written it."""
     whole = isinstance(facts, dict) and set(facts) - {"clipped"} == {"first", "given"}
     check_file(whole, "a malformed map")
     first, given, clipped = facts["first"], facts["given"], facts.get("clipped", 0.0)
@@ -443,21 +348,7 @@ def map_from(
 
 
 def scaled_map(the_map: Map, mean: Any, deviation: Any, drawn: Any, first: Any) -> FittedMap:
-    """A fixed map of a file, checked.
-
-    Parameters
-    ----------
-    the_map : Map
-        The map.
-    mean, deviation, drawn : ndarray
-        As of :class:`~counterpoise.feature_maps.FittedMap`.
-    first : object
-        Number of features when it was fixed.
-
-    Returns
-    -------
-    FittedMap
-    """
+    """A fixed map of a file, checked."""
     inputs = len(mean)
     fine = mean.shape == deviation.shape == (inputs,) and drawn.shape == (
         the_map.n_params_per_feature,

@@ -47,22 +47,8 @@ def fill(
     lives: Vector | None,
     lasting: bool,
 ) -> None:
-    """Moments of rows grouped by class, into moments that have seen nothing.
-
-    Parameters
-    ----------
-    result : Moments
-        Filled in, a slot for each group.
-    X : ndarray or CSR matrix of shape (n, d)
-        All rows.
-    rows_of : list of ndarrays
-        Those of each class, in order.
-    given : ndarray of shape (n,), optional
-        Weight of each row, not 0 for those that are listed; 1 without it.
-    lives : ndarray of shape (c,), optional
-        A row fades to half its weight while its class receives this much weight.
-    lasting : bool
-        Whether rows can be removed, which requires their hashes.
+    """Moments of rows grouped by class, into moments that have seen nothing. Shapes: X (n, d),
+    given (n,), lives (c,).
     """
     weight = _ones(X.shape[0]) if given is None else given
     even = given is None and lives is None
@@ -140,24 +126,8 @@ def dense(
     They are centred on the mean of every 64th of them, or of 256 at least. Where that is far from
     their own mean, for rows can conspire and weights differ, all of them are asked.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        All rows.
-    rows : ndarray of shape (m,)
-        Those of this class.
-    weight : ndarray of shape (n,)
-        Weight of each row.
-    anchor : ndarray of shape (d,)
-        What the mean is relative to.
-    mean, C, nonconstant_weight : ndarray of shape (d,), (d, d), (2, d)
-        Filled in.
-    row_hashes : ndarray of shape (2, 1 + d), optional
-        Those of these rows are added.
-
-    Returns
-    -------
-    float
+    Shapes: X (n, d), rows (m,), weight (n,), anchor (d,), mean, C, nonconstant_weight (d,),
+    row_hashes (2, 1 + d).
     """
     d = X.shape[1]
     work, about = np.empty(room_to_gather(d, len(rows))), np.empty(d)
@@ -189,16 +159,7 @@ def sparse(
     A column of which a share p ≤ 1/2 of the weight is not zero has n μ² ≤ p Σ ω x², so that
     Σ ω x² − n μ² loses at most one bit; only fuller columns need to be centred first.
 
-    Parameters
-    ----------
-    X : CSR matrix of shape (n, d)
-        All rows, with one entry a place.
-    rows, weight, anchor, mean, C, nonconstant_weight, row_hashes
-        As for :func:`dense`.
-
-    Returns
-    -------
-    float
+    Shapes: X (n, d).
     """
     X, weight = X[rows], weight[rows]
     if row_hashes is not None:

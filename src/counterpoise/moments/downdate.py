@@ -120,18 +120,7 @@ BLOCK_ROWS = 256  # rows of a scatter that are removed at a time
 
 
 def downdate(before: Moments, kept: Moments, gone: Moments) -> None:
-    """Remove the rows of a sample from another, as if they had never been seen.
-
-    Parameters
-    ----------
-    before : Moments
-        What they are removed from; it stays as it is.
-    kept : Moments
-        The same, which becomes what is left. Its scatter may take the room of that of ``gone``, if
-        both have the same slots. After an error it is of no use.
-    gone : Moments
-        The rows that go.
-    """
+    """Remove the rows of a sample from another, as if they had never been seen."""
     index = {label: k for k, label in enumerate(kept.labels.tolist())}
     shift = gone.anchor - kept.anchor
     for j, label in enumerate(gone.labels.tolist()):
@@ -322,17 +311,7 @@ def constant_features(row_hashes: NDArray[np.uint64], near: Vector) -> tuple[Fla
     bits of the value modulo 2⁶⁴. So all but t bits of the value are known; the mean is near enough
     to tell the others. The second hash, W times the folded bits, is the proof.
 
-    Parameters
-    ----------
-    row_hashes : ndarray of shape (2, 1 + d)
-        The row hashes of one class.
-    near : ndarray of shape (d,)
-        About what the values are.
-
-    Returns
-    -------
-    constant : ndarray of bool of shape (d,)
-    value : ndarray of shape (d,)
+    Shapes: row_hashes (2, 1 + d), near (d,); returns constant (d,), value (d,).
 
     Examples
     --------
@@ -363,18 +342,8 @@ def constant_features(row_hashes: NDArray[np.uint64], near: Vector) -> tuple[Fla
 
 
 def spread(moments: Moments, k: int) -> Vector:
-    """Squares that a class brings to what is solved: its scatter, and that of class means.
-
-    Parameters
-    ----------
-    moments : Moments
-        Of all classes.
-    k : int
-        The slot of the class.
-
-    Returns
-    -------
-    ndarray of shape (d,)
+    """Squares that a class brings to what is solved: its scatter, and that of class means. Shape of
+    the result: (d,).
     """
     apart = np.abs(moments.mean[moments.n > 0] - moments.mean[k]).max(axis=0)
     squares: Vector = np.maximum(moments.C[k].diagonal(), 0.0) + moments.n[k] * apart**2
@@ -388,14 +357,7 @@ def relative_error(moments: Moments) -> Vector:
     means; what is left of the scatter decides how much that is, with every row or every class
     weighing the same.
 
-    Parameters
-    ----------
-    moments : Moments
-        What is left.
-
-    Returns
-    -------
-    ndarray of shape (d,)
+    Shape of the result: (d,).
     """
     seen = np.flatnonzero(moments.n > 0)
     if not seen.size:
@@ -419,17 +381,7 @@ def relative_error(moments: Moments) -> Vector:
 
 
 def precision_error(what: str) -> str:
-    """Say that a removal is refused.
-
-    Parameters
-    ----------
-    what : str
-        The feature or the class that would lose its digits.
-
-    Returns
-    -------
-    str
-    """
+    """Say that a removal is refused."""
     return (
         f"unlearning this would leave {what} with less than three correct digits: it varied or "
         "weighed so much more than what remains, or was never learned; fit a new model on the rows "

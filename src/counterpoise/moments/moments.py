@@ -258,16 +258,8 @@ class Moments:
         return self.subtract(other.copy())
 
     def subtract(self, other: Moments) -> Moments:
-        """Remove the rows of another sample, whose room is taken over if the labels are the same.
-
-        Parameters
-        ----------
-        other : Moments
-            The rows that go. It must not be used any more.
-
-        Returns
-        -------
-        Moments
+        """Remove the rows of another sample, whose room is taken over if the labels are the "
+        "same.
         """
         self._check_compatible(other)
         result = object.__new__(Moments)
@@ -280,11 +272,8 @@ class Moments:
         return result
 
     def relative_error(self) -> Vector:
-        """Estimated relative error that removals left in each feature's second moment.
-
-        Returns
-        -------
-        ndarray of shape (d,)
+        """Estimated relative error that removals left in each feature's second moment. Shape of the
+        result: (d,).
         """
         return downdate.relative_error(self)
 

@@ -35,35 +35,21 @@ from counterpoise.online import covariance as cov
 
 @dataclass(eq=False)
 class State:
-    """All that a rule has learned.
+    """All that a rule has learned."""
 
-    Attributes
-    ----------
-    w : ndarray of shape (d,)
-        Weights, that of the constant last.
-    S : ndarray
-        Factor R of the covariance or inverse second moment RᵀR, (d, d), or its diagonal, (d,); for
-        some rules moments.
-    z : ndarray of shape (2, d) or (d,)
-        First moments of the negative and the positive class, or units of the columns, where a rule
-        keeps them.
-    n : ndarray of shape (2,)
-        Counts of the negative and the positive class.
-    stored : ndarray of shape (2, room, d)
-        Rows of each class, where a rule keeps them.
-    tau : float
-        The threshold that the weights were learned for.
-    made_for : tuple
-        The parameters that decided the shapes of these arrays.
-    """
-
-    w: Vector
+    w: Vector  # (d,) weights, that of the constant last
+    # factor R of the covariance or inverse second moment RᵀR, (d, d), or its diagonal, (d,);
+    # for some rules moments
     S: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+    # (2, d) first moments of the negative and the positive class, or units of the columns,
+    # where a rule keeps them
     z: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+    # (2,) counts of the negative and the positive class
     n: Vector = field(default_factory=lambda: np.zeros(2))
+    # (2, room, d) rows of each class, where a rule keeps them
     stored: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
-    tau: float = 0.0
-    made_for: tuple[Any, ...] = ()
+    tau: float = 0.0  # the threshold that the weights were learned for
+    made_for: tuple[Any, ...] = ()  # the parameters that decided the shapes of these arrays
 
     def copy(self) -> State:
         """An independent copy, in the tenth part of what ``deepcopy`` takes."""
@@ -397,12 +383,7 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         run(kernel, parameters, work, s, (rows, target, weight, delay, scores))
 
     def _contents(self) -> Contents:
-        """What a file is to hold of this rule.
-
-        Returns
-        -------
-        Contents
-        """
+        """What a file is to hold of this rule."""
         self._require_fitted()
         s = self._state
         if s.made_for != self._shape():
@@ -418,17 +399,7 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
 
     @classmethod
     def _from_contents(cls, contents: Contents) -> Any:
-        """A rule from what a file holds, checked as if a stranger had written it.
-
-        Parameters
-        ----------
-        contents : Contents
-            What the file holds.
-
-        Returns
-        -------
-        OnlineRule
-        """
+        """A rule from what a file holds, checked as if a stranger had written it."""
         result = cls(**options_of(contents.options, cls().get_params()))
         try:
             validation.check_bool(result, "fit_intercept")

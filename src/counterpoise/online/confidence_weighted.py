@@ -121,17 +121,7 @@ class ConfidenceWeighted(OnlineClassifier):
 
     @classmethod
     def _from_contents(cls, contents: Contents) -> Any:
-        """A rule from what a file holds, checked as if a stranger had written it.
-
-        Parameters
-        ----------
-        contents : Contents
-            What the file holds.
-
-        Returns
-        -------
-        ConfidenceWeighted
-        """
+        """A rule from what a file holds, checked as if a stranger had written it."""
         result = super()._from_contents(contents)
         mantissa = np.frexp(contents.arrays["z"])[0]
         check_file(bool(np.isin(mantissa, (0.0, 0.5)).all()), "a unit that is no power of two")
@@ -145,16 +135,7 @@ def in_units(unit: Vector, x: Vector) -> Vector:
     nearer to each later one, so about the median. Neither a few huge entries nor many small ones
     move it far, and a column in another unit has another unit here, exactly.
 
-    Parameters
-    ----------
-    unit : ndarray of shape (d,)
-        Units so far, changed in place; 0 where all entries were.
-    x : ndarray of shape (d,)
-        A row.
-
-    Returns
-    -------
-    ndarray of shape (d,)
+    Shapes: unit (d,), x (d,); returns (d,).
     """
     size = np.abs(x)
     first = (unit == 0.0) & (size > 0.0)
@@ -167,17 +148,7 @@ def in_units(unit: Vector, x: Vector) -> Vector:
 
 @cache
 def quantile(eta: float) -> float:
-    """φ, the quantile of the normal distribution: found once for each probability.
-
-    Parameters
-    ----------
-    eta : float
-        A probability.
-
-    Returns
-    -------
-    float
-    """
+    """φ, the quantile of the normal distribution: found once for each probability."""
     return NormalDist().inv_cdf(eta)
 
 
@@ -185,15 +156,6 @@ def variance_step(phi: float, m: float, v: float) -> float:
     """The step α that satisfies the constraint of the variance form with equality.
 
     It is (−q + root)/(4 φ v); for positive q the same without a difference of near numbers.
-
-    Parameters
-    ----------
-    phi, m, v : float
-        Quantile, margin, and variance of the margin.
-
-    Returns
-    -------
-    float
     """
     q = 1.0 + 2.0 * phi * m
     root = sqrt(q**2 + 8.0 * phi * (phi * v - m))
@@ -201,17 +163,7 @@ def variance_step(phi: float, m: float, v: float) -> float:
 
 
 def hard_step(phi: float, m: float, v: float) -> float:
-    """The step α that satisfies the constraint of the deviation form with equality.
-
-    Parameters
-    ----------
-    phi, m, v : float
-        Quantile, margin, and variance of the margin.
-
-    Returns
-    -------
-    float
-    """
+    """The step α that satisfies the constraint of the deviation form with equality."""
     psi, xi = 1.0 + phi**2 / 2.0, 1.0 + phi**2
     return max(0.0, (-m * psi + sqrt(m**2 * phi**4 / 4.0 + v * phi**2 * xi)) / (v * xi))
 
@@ -220,15 +172,6 @@ def deviation_after(phi: float, alpha: float, v: float) -> float:
     """√u: the standard deviation of the margin after a step α, which c = α φ/√u brings about.
 
     It is (−α v φ + √(α² v² φ² + 4 v))/2, without a difference of near numbers.
-
-    Parameters
-    ----------
-    phi, alpha, v : float
-        Quantile, step, and variance of the margin before it.
-
-    Returns
-    -------
-    float
     """
     avp = alpha * v * phi
     return 2.0 * v / (avp + sqrt(avp**2 + 4.0 * v))

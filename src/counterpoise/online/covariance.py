@@ -27,102 +27,33 @@ FAR = 300  # and of a diagonal, and of w
 
 
 def start(d: int, a: float, covariance: str) -> NDArray[np.float64]:
-    """Σ = a I.
-
-    Parameters
-    ----------
-    d : int
-        Number of weights.
-    a : float
-        Variance of each.
-    covariance : "full", "diagonal" or "diagonal-drop"
-        What is kept.
-
-    Returns
-    -------
-    ndarray of shape (d, d) or (d,)
-        R or the diagonal of Σ.
-    """
+    """Σ = a I. Shape of the result: (d, d)."""
     return sqrt(a) * np.eye(d) if covariance == "full" else np.full(d, a)
 
 
 def matrix(S: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Σ or its diagonal.
-
-    Parameters
-    ----------
-    S : ndarray of shape (d, d) or (d,)
-        R or the diagonal of Σ.
-
-    Returns
-    -------
-    ndarray of shape (d, d) or (d,)
-    """
+    """Σ or its diagonal. Shapes: S (d, d); returns (d, d)."""
     return S.T @ S if S.ndim == 2 else S.copy()
 
 
 def definite(S: NDArray[np.float64]) -> bool:
-    """Whether Σ is finite and positive definite.
-
-    Parameters
-    ----------
-    S : ndarray of shape (d, d) or (d,)
-        R or the diagonal of Σ.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether Σ is finite and positive definite. Shapes: S (d, d)."""
     diagonal = S.diagonal() if S.ndim == 2 else S
     return bool(np.isfinite(S).all() and (diagonal > 0.0).all())
 
 
 def is_factor(S: NDArray[np.float64]) -> bool:
-    """Whether S can be R, or the diagonal of Σ, at all.
-
-    Parameters
-    ----------
-    S : ndarray of shape (d, d) or (d,)
-        What a file holds.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether S can be R, or the diagonal of Σ, at all. Shapes: S (d, d)."""
     return S.ndim == 1 or not np.tril(S, -1).any()
 
 
 def spread(S: NDArray[np.float64], x: Vector) -> Vector:
-    """Σx.
-
-    Parameters
-    ----------
-    S : ndarray of shape (d, d) or (d,)
-        R or the diagonal of Σ.
-    x : ndarray of shape (d,)
-        A row.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-    """
+    """Σx. Shapes: S (d, d), x (d,); returns (d,)."""
     return S.T @ (S @ x) if S.ndim == 2 else S * x
 
 
 def shrink(S: NDArray[np.float64], x: Vector, c: float, drop: bool = False) -> None:
-    """Σ⁻¹ ← Σ⁻¹ + c x xᵀ, in place.
-
-    Parameters
-    ----------
-    S : ndarray of shape (d, d) or (d,)
-        R or the diagonal of Σ.
-    x : ndarray of shape (d,)
-        A row.
-    c : float
-        Its weight.
-    drop : bool, default=False
-        For a diagonal: take the diagonal of the formula for Σ, not for Σ⁻¹.
-    """
+    """Σ⁻¹ ← Σ⁻¹ + c x xᵀ, in place. Shapes: S (d, d), x (d,)."""
     if S.ndim == 2:
         f, after, Sx = S @ x, 1.0, np.zeros(len(x))
         for j in reversed(range(len(x))):
@@ -144,16 +75,7 @@ def rescale(S: NDArray[np.float64], w: Vector, unit: Vector, anchor: int) -> Non
     outweighs all else goes on to do so. The part of w along a row of R that is in proportion to it
     moves as the row does. Sizes are compared in the units of the columns.
 
-    Parameters
-    ----------
-    S : ndarray of shape (d, d) or (d,)
-        R or the diagonal of Σ.
-    w : ndarray of shape (d,)
-        Weights.
-    unit : ndarray of shape (d,)
-        Typical sizes of the columns that they belong to, powers of two.
-    anchor : int
-        The exponent that becomes 0.
+    Shapes: S (d, d), w (d,), unit (d,).
     """
     R = S if S.ndim == 2 else np.diag(np.sqrt(S))
     size = np.abs(R * unit).max(axis=1)

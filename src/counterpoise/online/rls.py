@@ -61,21 +61,7 @@ class RLS(Weighted, OnlineClassifier):
 
 
 def weighted_step(R: Matrix, w: Vector, x: Vector, y: float, omega: float) -> None:
-    """One row of weight omega joins weighted ridge regression.
-
-    Parameters
-    ----------
-    R : ndarray of shape (d, d)
-        Factor of the inverse second moment P = RᵀR, changed in place.
-    w : ndarray of shape (d,)
-        Weights, changed in place.
-    x : ndarray of shape (d,)
-        The row.
-    y : float
-        Its target.
-    omega : float
-        Its weight; negative to take weight away.
-    """
+    """One row of weight omega joins weighted ridge regression. Shapes: R (d, d), w (d,), x (d,)."""
     Px = cov.spread(R, x)
     w += omega * (y - x @ w) / (1.0 + omega * (x @ Px)) * Px
     cov.shrink(R, x, omega)

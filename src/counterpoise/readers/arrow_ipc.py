@@ -22,15 +22,7 @@ DICTIONARY_BATCH, RECORD_BATCH = 2, 3  # kinds of messages that have a body
 
 
 class Messages:
-    """A stream of messages as pyarrow reads it from a Python file, one whole message at a time.
-
-    Parameters
-    ----------
-    read : callable
-        Returns at most a number of bytes; none at the end.
-    name : str
-        Name of the input in error messages.
-    """
+    """A stream of messages as pyarrow reads it from a Python file, one whole message at a time."""
 
     closed = False
 

@@ -43,17 +43,7 @@ def opened(start: bytes, raw: Callable[[int], bytes], path: str, name: str) -> A
 
 
 class Members:
-    """Compressed streams one after the other, as parallel compressors write them.
-
-    Parameters
-    ----------
-    raw : callable
-        Reads compressed bytes.
-    make : callable
-        Makes a decompressor for one stream.
-    padding : bytes
-        Bytes allowed between two streams.
-    """
+    """Compressed streams one after the other, as parallel compressors write them."""
 
     def __init__(self, raw: Callable[[int], bytes], make: Any, padding: bytes = b"") -> None:
         self._raw, self._make, self._padding = raw, make, padding
@@ -87,15 +77,7 @@ class Members:
 
 
 class Zipped:
-    """The only file in a zip archive.
-
-    Parameters
-    ----------
-    path : str
-        The archive.
-    name : str
-        Its name in messages.
-    """
+    """The only file in a zip archive."""
 
     def __init__(self, path: str, name: str) -> None:
         if path == "-":
@@ -158,20 +140,7 @@ def is_regular_file(path: str) -> bool:
 
 
 class Bytes:
-    """A stream of bytes, read from its beginning to its end.
-
-    Parameters
-    ----------
-    path : str
-        A file, or ``-`` for standard input.
-    name : str
-        Its name in messages.
-
-    Attributes
-    ----------
-    may_grow : bool
-        Whether it may still be growing: it is a file, and not compressed.
-    """
+    """A stream of bytes, read from its beginning to its end."""
 
     def __init__(self, path: str, name: str) -> None:
         self.name = name

@@ -168,21 +168,11 @@ def require_few(count: int, source: str) -> None:
 
 
 class Source(Protocol):
-    """One input that can be read from any mark.
+    """One input that can be read from any mark."""
 
-    Attributes
-    ----------
-    path : str
-        A file, or ``-`` for standard input.
-    name : str
-        Its name in messages.
-    left : bool
-        Whether a last line without a line end was left for later.
-    """
-
-    path: str
-    name: str
-    left: bool
+    path: str  # A file, or ``-`` for standard input
+    name: str  # its name in messages
+    left: bool  # whether a last line without a line end was left for later
 
     def chunks(
         self,
@@ -192,21 +182,7 @@ class Source(Protocol):
         wanted: Callable[[str], bool],
         until: int | None = None,
     ) -> Iterator[Chunk]:
-        """Check that the rows before a mark are unchanged, and read the rows after it.
-
-        Parameters
-        ----------
-        rows : int
-            Rows of each chunk except the last, unless they exceed CHUNK_BYTES.
-        after : ReadPosition
-            The mark.
-        kinds : mapping of str to str
-            Types of the columns that are known so far; changes while reading.
-        wanted : callable
-            Whether to read a column, by name.
-        until : int, optional
-            Number of rows to read at most; later text is not examined.
-        """
+        """Check that the rows before a mark are unchanged, and read the rows after it."""
         ...
 
     def verify(self, after: ReadPosition, wanted: Callable[[str], bool]) -> None:

@@ -144,22 +144,7 @@ BATCH = 1 << 15  # rows read at a time, at most
 
 
 class ColumnarSource:
-    """A Parquet file, or an Arrow file or stream.
-
-    Parameters
-    ----------
-    path : str
-        A file, or ``-`` for standard input (an Arrow stream, or a file read as one).
-    name : str
-        Its name in messages.
-    parquet : bool
-        Whether it is Parquet.
-
-    Attributes
-    ----------
-    unhashed : frozenset of str
-        Columns that are read and on which no mark depends.
-    """
+    """A Parquet file, or an Arrow file or stream."""
 
     def __init__(self, path: str, name: str, parquet: bool) -> None:
         self.path, self.name, self.parquet = path, name, parquet

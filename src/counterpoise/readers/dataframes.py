@@ -22,20 +22,7 @@ ARROW_UNITS = ("[s]", "[ms]", "[us]", "[ns]")
 
 
 class FrameSource(ColumnarSource):
-    """The rows of a frame, perhaps with columns beside it.
-
-    Parameters
-    ----------
-    frame : object
-        A frame of pandas, polars (lazy too) or pyarrow, a reader of record batches, an object with
-        ``__arrow_c_stream__``, a mapping of columns, or an iterable of such pieces.
-    beside : mapping of str to pyarrow.Array
-        Columns that do not come with it, such as labels, of as many rows.
-    name : str
-        Its name in messages.
-    label : str, optional
-        The column of labels, if the frame has it.
-    """
+    """The rows of a frame, perhaps with columns beside it."""
 
     def __init__(
         self,

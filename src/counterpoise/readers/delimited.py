@@ -22,15 +22,7 @@ RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.D
 
 
 class Delimited:
-    """Text with a delimiter between fields, and quotes around those that need them.
-
-    Parameters
-    ----------
-    delimiter : str, default=","
-        One ASCII character.
-    header : bool, default=True
-        Whether the first record names the columns; if not, they are ``column 1``, ``column 2``, ...
-    """
+    """Text with a delimiter between fields, and quotes around those that need them."""
 
     def __init__(self, delimiter: str = ",", header: bool = True) -> None:
         self.delimiter, self.header = delimiter, header

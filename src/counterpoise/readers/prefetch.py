@@ -17,22 +17,7 @@ Result = TypeVar("Result")
 def prefetch(
     items: Iterator[Item], depth: int = 2, stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Item]:
-    """Run an iterator in a separate thread.
-
-    Parameters
-    ----------
-    items : iterator
-        The iterator.
-    depth : int, default=2
-        Most results that wait to be taken.
-    stop : callable
-        Called a few times a second, also while nothing arrives, and once more after each
-        result; if it returns True, iteration ends and that result is not yielded.
-
-    Yields
-    ------
-    The results of the iterator; an exception is raised at its place among them.
-    """
+    """Run an iterator in a separate thread."""
     waiting: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
     over = threading.Event()
 

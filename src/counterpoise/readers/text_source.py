@@ -30,29 +30,14 @@ BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class RecordBlock(NamedTuple):
-    """Whole records, as bytes.
+    """Whole records, as bytes."""
 
-    Attributes
-    ----------
-    data : bytes
-        The records.
-    first : int
-        Number of the first one, from 1.
-    rows : int
-        How many.
-    mark : Mark
-        How far the input was read.
-    starts : tuple of str
-        Hashes of the beginning of the input, if this is its first piece.
-    last : bool
-        Whether the input has ended before there were as many records as were wanted.
-    """
-
-    data: bytes
-    first: int
-    rows: int
-    mark: ReadPosition
-    starts: tuple[str, ...] = ()
+    data: bytes  # the records
+    first: int  # number of the first one, from 1
+    rows: int  # how many
+    mark: ReadPosition  # how far the input was read
+    starts: tuple[str, ...] = ()  # hashes of the beginning of the input, if this is its first piece
+    # whether the input has ended before there were as many records as were wanted
     last: bool = False
 
 
@@ -81,30 +66,7 @@ class TextFormat(Protocol):
 
 
 class TextSource:
-    """An input of records in one dialect.
-
-    Parameters
-    ----------
-    path : str
-        A file, or ``-`` for standard input.
-    name : str
-        Its name in messages.
-    dialect : Dialect
-        The format of the records.
-    live : bool, default=False
-        Deliver what has arrived without waiting for a whole chunk. Chunks then depend on how the
-        bytes arrive.
-    complete : bool, default=True
-        Whether a last line without a line end is a row. Else it is left in a file that may still
-        be growing: one that is neither compressed nor a pipe.
-    guess : callable, optional
-        Returns the dialect, given the first bytes of the input.
-
-    Attributes
-    ----------
-    left : bool
-        Whether a last line without a line end was left.
-    """
+    """An input of records in one dialect."""
 
     def __init__(
         self,

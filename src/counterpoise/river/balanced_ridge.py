@@ -300,26 +300,12 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         """What a file is to hold of this model: what the array face would write.
 
         With ``absent="missing"`` it says so, and only this face loads it.
-
-        Returns
-        -------
-        Contents of a model file.
         """
         return contents_of(self._parameters(), self.absent, self._state)
 
     @classmethod
     def _from_contents(cls, contents: Contents) -> BalancedRidgeClassifier:
-        """Make a model from what a file holds, checked as if a stranger had written it.
-
-        Parameters
-        ----------
-        contents
-            What the file holds.
-
-        Returns
-        -------
-        A model.
-        """
+        """Make a model from what a file holds, checked as if a stranger had written it."""
         params, state = learned_of(contents)
         result = cls(**params)
         result._become(state)

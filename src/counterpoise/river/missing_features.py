@@ -83,13 +83,7 @@ def entering(state: State, events: Iterable[dict[Any, Any]]) -> EncodedEvents:
 
 
 class Layout:
-    """Positions of features and indicators, to make rows of single events with little overhead.
-
-    Parameters
-    ----------
-    state : State
-        What was learned.
-    """
+    """Positions of features and indicators, to make rows of single events with little overhead."""
 
     def __init__(self, state: State) -> None:
         names, gaps = list(state.names or []), known(state)

@@ -31,18 +31,10 @@ MAX_LOGIT = 700.0
 
 @dataclass(frozen=True, eq=False)
 class CalibrationCurve:
-    """Corrected logarithms of odds as a function of those that were told.
+    """Corrected logarithms of odds as a function of those that were told."""
 
-    Attributes
-    ----------
-    at : ndarray of shape (m,)
-        Logarithms of odds, increasing.
-    z : ndarray of shape (m,)
-        What they should have been.
-    """
-
-    at: Vector
-    z: Vector
+    at: Vector  # (m,) logarithms of odds, increasing
+    z: Vector  # (m,) what they should have been
 
     @classmethod
     def fitted(cls, counts: Matrix, sums: Vector) -> CalibrationCurve:
@@ -166,25 +158,12 @@ Counts = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Counts of judged rows, by label: a value that is never changed.
+    """Counts of judged rows, by label: a value that is never changed."""
 
-    Attributes
-    ----------
-    labels : ndarray of shape (c,)
-        Classes that somebody has judged, in any order.
-    counts : ndarray of shape (c, 2, 64)
-        Weight of the rows of the rest, and of the class, in each bin. Of two classes each one
-        mirrors the other.
-    sums : ndarray of shape (c, 64)
-        Sum of l over these rows.
-    rows : int
-        Number of rows that were judged.
-    """
-
-    labels: Labels
-    counts: Counts
-    sums: Matrix
-    rows: int = 0
+    labels: Labels  # (c,) classes that somebody has judged, in any order
+    counts: Counts  # (c, 2, 64) weight of the rows of the rest, and of the class, in each bin
+    sums: Matrix  # (c, 64) sum of l over these rows
+    rows: int = 0  # number of rows that were judged
 
     @classmethod
     def empty(cls) -> Calibration:

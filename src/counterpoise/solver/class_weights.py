@@ -30,15 +30,7 @@ def targets(c: int) -> Matrix:
     Two classes make one problem, whose positive class is the second; more make one against
     the rest for each class; a single class is positive.
 
-    Parameters
-    ----------
-    c : int
-        Number of classes.
-
-    Returns
-    -------
-    ndarray of shape (problems, c)
-        One problem for one or two classes, c for more.
+    Shape of the result: (problems, c).
 
     Examples
     --------
@@ -79,16 +71,7 @@ def covariance_weights(N: Vector, class_weight: ClassWeight) -> Vector:
 
     Factors, and weights by label, say what classes are worth and not what they look like.
 
-    Parameters
-    ----------
-    N : ndarray of shape (c,)
-        True counts of the classes.
-    class_weight : "balanced", dict or None
-        Balanced classes weigh 2/c, so that all of them weigh 2, as two do; else each row counts.
-
-    Returns
-    -------
-    ndarray of shape (c,)
+    Shapes: N (c,); returns (c,).
 
     Examples
     --------
@@ -101,22 +84,8 @@ def covariance_weights(N: Vector, class_weight: ClassWeight) -> Vector:
 def priors(
     labels: Labels, N: Vector, class_weight: ClassWeight, class_factors: ClassFactors
 ) -> Vector:
-    """Logarithm of what each class is worth, over the mean of all.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (c,)
-        The classes.
-    N : ndarray of shape (c,)
-        Their true counts.
-    class_weight : "balanced", dict or None
-        As of :func:`totals`.
-    class_factors : dict or None
-        Factors on these weights, by label; 1 for a label that is not in it.
-
-    Returns
-    -------
-    ndarray of shape (c,)
+    """Logarithm of what each class is worth, over the mean of all. Shapes: labels (c,), N (c,);
+    returns (c,).
     """
     a = class_prior_weights(labels, N, class_weight, class_factors)
     logarithm: Vector = np.log(a / a.mean())
@@ -127,21 +96,7 @@ def class_prior_weights(
     labels: Labels, N: Vector, class_weight: ClassWeight, class_factors: ClassFactors
 ) -> Vector:
     """What each class is worth to the model: equal shares, or its rows, times weights and factors.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (c,)
-        The classes.
-    N : ndarray of shape (c,)
-        Their true counts.
-    class_weight : "balanced", dict or None
-        As of :func:`totals`, which for two classes gives the same up to a factor.
-    class_factors : dict or None
-        Factors on these weights, by label; 1 for a label that is not in it.
-
-    Returns
-    -------
-    ndarray of shape (c,)
+    Shapes: labels (c,), N (c,); returns (c,).
     """
     a = covariance_weights(N, class_weight) * by_label(labels, class_factors)
     if class_weight != "balanced":
@@ -150,40 +105,13 @@ def class_prior_weights(
 
 
 def by_label(labels: Labels, factors: Any) -> Vector:
-    """Factor of each label.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (c,)
-        The classes.
-    factors : dict or None
-        Factors by label; 1 for a label that is not in it.
-
-    Returns
-    -------
-    ndarray of shape (c,)
-    """
+    """Factor of each label. Shapes: labels (c,); returns (c,)."""
     factors = factors or {}
     return np.array([float(factors.get(label, 1.0)) for label in labels.tolist()])
 
 
 def affine(moments: Moments, scale: str | None) -> tuple[Vector, Vector]:
-    """Shift and divisor of each feature.
-
-    Parameters
-    ----------
-    moments : Moments
-        What was seen.
-    scale : "standard" or None
-        Mean and standard deviation of all rows by their true weight, or 0 and 1. A feature without
-        variation is divided by 1.
-
-    Returns
-    -------
-    m : ndarray of shape (d,)
-        The shift, relative to the anchor of the moments.
-    s : ndarray of shape (d,)
-        The divisor.
+    """Shift and divisor of each feature. Shape of the result: m (d,), s (d,).
 
     Examples
     --------

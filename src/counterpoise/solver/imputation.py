@@ -30,21 +30,15 @@ from counterpoise.solver.score_functions import LinearScores, Solution
 
 @dataclass(frozen=True, eq=False)
 class MeanImputation:
-    """Which features may be missing, and how rows say so.
+    """Which features may be missing, and how rows say so."""
 
-    Attributes
-    ----------
-    at, by : ndarray of int of shape (p,)
-        The feature, and its indicator. Several features may share one.
-    base : ndarray of shape (p,)
-        What rows hold where the feature is missing; what was subtracted where it is present.
-    present : ndarray of bool of shape (p,)
-        Whether the indicator is 1 where the feature is present, and not where it is missing.
-    """
-
-    at: NDArray[np.intp]
-    by: NDArray[np.intp]
+    at: NDArray[np.intp]  # (p,) the feature, and its indicator
+    by: NDArray[np.intp]  # (p,) the feature, and its indicator
+    # (p,) what rows hold where the feature is missing; what was subtracted where it is
+    # present
     base: Vector
+    # (p,) whether the indicator is 1 where the feature is present, and not where it is
+    # missing
     present: Flags
 
     @classmethod
@@ -118,24 +112,12 @@ class MeanImputation:
 
 @dataclass(frozen=True, eq=False)
 class ImputedMoments:
-    """Moments before and after missing values were filled.
+    """Moments before and after missing values were filled."""
 
-    Attributes
-    ----------
-    fill : Fill
-        Which features may be missing.
-    raw : Moments
-        Of rows as they are.
-    moments : Moments
-        Of filled rows.
-    shift : ndarray of shape (p,)
-        What the indicator of each feature adds to it.
-    """
-
-    fill: MeanImputation
-    raw: Moments
-    moments: Moments
-    shift: Vector
+    fill: MeanImputation  # which features may be missing
+    raw: Moments  # of rows as they are
+    moments: Moments  # of filled rows
+    shift: Vector  # (p,) what the indicator of each feature adds to it
 
     def of_rows(self, solution: Solution) -> Solution:
         """A solution for filled rows as a function of rows as they are.
@@ -159,15 +141,7 @@ class ImputedMoments:
 
 
 class OpenFill:
-    """Imputed moments that follow moments which learn single rows.
-
-    Parameters
-    ----------
-    fill : Fill
-        Which features may be missing.
-    raw : Moments
-        Of rows as they are.
-    """
+    """Imputed moments that follow moments which learn single rows."""
 
     def __init__(self, fill: MeanImputation, raw: Moments) -> None:
         self.fill, self.raw = fill, raw

@@ -34,24 +34,15 @@ UNIFORM_MIXTURE = 0.25  # over the root of the number of rows: the share of rows
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """The way from scores to probabilities: :mod:`counterpoise.solver.link` says why.
+    """The way from scores to probabilities: :mod:`counterpoise.solver.link` says why."""
 
-    Attributes
-    ----------
-    slopes : tuple of float
-        Factors on the scores, under the weights of training and under the stream's frequencies.
-    shift : ndarray of shape (c,)
-        What leads from the weights of training to the frequencies of the stream, as logarithms.
-    frequency : ndarray of shape (c,)
-        Of each class in the stream; 0 of one that was never seen.
-    silent : float
-        Share of the rows that tell nothing.
-    """
-
+    # factors on the scores, under the weights of training and under the stream's frequencies
     slopes: tuple[float, float]
+    # (c,) what leads from the weights of training to the frequencies of the stream, as
+    # logarithms
     shift: Vector
-    frequency: Vector
-    silent: float
+    frequency: Vector  # (c,) of each class in the stream; 0 of one that was never seen
+    silent: float  # share of the rows that tell nothing
 
     @classmethod
     def of(
@@ -69,23 +60,7 @@ class Link:
         return cls((1.0, 1.0), np.zeros(c), np.zeros(c), 0.0)
 
     def probabilities(self, f: Matrix, seen: Flags, stream: bool) -> Matrix:
-        """Probability of each class.
-
-        Parameters
-        ----------
-        f : ndarray of shape (n, problems)
-            Scores; one problem stands for two classes, else one a class.
-        seen : ndarray of shape (c,)
-            Whether the class was ever seen; if not, its probability is 0.
-        stream : bool
-            Whether under the frequencies of the stream, or the weights of training.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-            Rows add up to 1. Under the weights of training the largest is that of the class that
-            is predicted.
-        """
+        """Probability of each class. Shapes: f (n, problems), seen (c,); returns (n, c)."""
         if seen.sum() <= 1:
             return np.repeat(seen[None, :].astype(np.float64), len(f), axis=0)
         f = np.clip(f, -1e300, 1e300)
@@ -259,20 +234,8 @@ def _nearest_class_pairs(gap: Matrix, v: Matrix) -> tuple[NDArray[np.intp], NDAr
 
 
 def slope(gap: Matrix, v: Matrix, pi: Vector, evidence: Vector) -> float:
-    """β ≥ 0 of least expected log loss over pairs of classes; 0 if nothing separates them.
-
-    Parameters
-    ----------
-    gap, v : ndarray of shape (c, c)
-        Twice the mean margin of rows of class k over class j, and its variance.
-    pi : ndarray of shape (c,)
-        How frequent the classes are.
-    evidence : ndarray of shape (c,)
-        How much they can teach: a class of one row must not make all others doubtful.
-
-    Returns
-    -------
-    float
+    """β ≥ 0 of least expected log loss over pairs of classes; 0 if nothing separates them. Shapes:
+    gap, v (c, c), pi (c,), evidence (c,).
     """
     i, j = _nearest_class_pairs(gap, v)
     x, mass = nodes()

@@ -18,14 +18,7 @@ from counterpoise.solver.class_weights import ClassFactors, ClassWeight
 
 @dataclass(frozen=True)
 class Options:
-    r"""How moments are looked at; the parameters of BalancedRidgeClassifier say what they mean.
-
-    Attributes
-    ----------
-    ridge, class_weight, class_factors, scale, fit_intercept, penalize_intercept, half_life, \
-multi_class, pooled_rows, calibrate
-        See :class:`~counterpoise.BalancedRidgeClassifier`.
-    """
+    r"""How moments are looked at; the parameters of BalancedRidgeClassifier say what they mean."""
 
     ridge: float | str = "auto"
     class_weight: ClassWeight = "balanced"
@@ -34,9 +27,9 @@ multi_class, pooled_rows, calibrate
     fit_intercept: bool = True
     penalize_intercept: bool = True
     half_life: HalfLife = None
-    multi_class: str = "lda"
-    pooled_rows: float | None = None
-    calibrate: bool = False
+    multi_class: str = "lda"  # see :class:`~counterpoise.BalancedRidgeClassifier`
+    pooled_rows: float | None = None  # see :class:`~counterpoise.BalancedRidgeClassifier`
+    calibrate: bool = False  # see :class:`~counterpoise.BalancedRidgeClassifier`
 
     @classmethod
     def of(cls, estimator: Any) -> Options:

@@ -64,21 +64,6 @@ class RidgeSystems:
 
     What all problems share may have a leading axis of length 1.
 
-    Attributes
-    ----------
-    anchor : ndarray of shape (d,)
-        Origin of the means.
-    intercept : "penalized", "free" or "none"
-        Penalty of the constant.
-    n, mean, C : ndarray of shape (g, c), (g, c, d), (g, c, d, d)
-        Count, mean and scatter of each class.
-    m, s : ndarray of shape (g, d)
-        Shift (relative to the anchor) and divisor of the scaling.
-    a : ndarray of shape (g, c)
-        Total weight of each class; 0 for a class that is not in the problem.
-    y : ndarray of shape (g, q, c)
-        Targets of each class; the q rows of targets of a problem share all else.
-
     Examples
     --------
     >>> import numpy as np
@@ -91,15 +76,15 @@ class RidgeSystems:
     [0.6, 0.214]
     """
 
-    anchor: Vector
-    intercept: str
-    n: Matrix
-    mean: Batch
-    C: Batch
-    m: Matrix
-    s: Matrix
-    a: Matrix
-    y: Batch
+    anchor: Vector  # (d,) origin of the means
+    intercept: str  # penalty of the constant
+    n: Matrix  # (g, c) count, mean and scatter of each class
+    mean: Batch  # (g, c) count, mean and scatter of each class
+    C: Batch  # (g, c) count, mean and scatter of each class
+    m: Matrix  # (g, d) shift (relative to the anchor) and divisor of the scaling
+    s: Matrix  # (g, d) shift (relative to the anchor) and divisor of the scaling
+    a: Matrix  # (g, c) total weight of each class; 0 for a class that is not in the problem
+    y: Batch  # (g, q, c) targets of each class; the q rows of targets of a problem share all else
 
     @classmethod
     def of(

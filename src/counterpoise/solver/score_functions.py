@@ -14,24 +14,12 @@ from counterpoise.feature_maps.fitted import SLICE
 
 @dataclass(frozen=True, eq=False)
 class LinearScores:
-    """Affine scores: f(x) = offset + coef·(x − anchor).
+    """Affine scores: f(x) = offset + coef·(x − anchor)."""
 
-    Attributes
-    ----------
-    anchor : ndarray of shape (d,)
-        The anchor of the moments.
-    coef : ndarray of shape (problems, d)
-        Coefficients in the units of the input, one row a problem.
-    offset : ndarray of shape (problems,)
-        Scores at the anchor.
-    ridge : float
-        The b that was used.
-    """
-
-    anchor: Vector
-    coef: Matrix
-    offset: Vector
-    ridge: float
+    anchor: Vector  # (d,) the anchor of the moments
+    coef: Matrix  # (problems, d) coefficients in the units of the input, one row a problem
+    offset: Vector  # (problems,) scores at the anchor
+    ridge: float  # the b that was used
 
     def of(self, X: Rows) -> Matrix:
         """Scores of rows, of shape (n, problems)."""
@@ -65,30 +53,14 @@ class LinearScores:
 
 @dataclass(frozen=True, eq=False)
 class QuadraticScores:
-    """Logarithms of normal densities: q_k(x) = offset_k − ‖(x − anchor − mean_k) root_k‖²/2.
+    """Logarithms of normal densities: q_k(x) = offset_k − ‖(x − anchor − mean_k) root_k‖²/2."""
 
-    Attributes
-    ----------
-    anchor : ndarray of shape (d,)
-        The anchor of the moments.
-    mean : ndarray of shape (c', d)
-        Means of the classes that were seen, relative to the anchor.
-    root : ndarray of shape (c', d, d)
-        Roots of the inverses of their covariances.
-    offset : ndarray of shape (c',)
-        Logarithms of their densities at their means.
-    seen : ndarray of bool of shape (c,)
-        Whether each class was ever seen.
-    ridge : float
-        The b that was used.
-    """
-
-    anchor: Vector
-    mean: Matrix
-    root: NDArray[np.float64]
-    offset: Vector
-    seen: Flags
-    ridge: float
+    anchor: Vector  # (d,) the anchor of the moments
+    mean: Matrix  # means of the classes that were seen, relative to the anchor
+    root: NDArray[np.float64]  # roots of the inverses of their covariances
+    offset: Vector  # logarithms of their densities at their means
+    seen: Flags  # (c,) whether each class was ever seen
+    ridge: float  # the b that was used
 
     def of(self, X: Rows) -> Matrix:
         """Scores of rows: of shape (n, 1), the difference, for two classes, else (n, c)."""

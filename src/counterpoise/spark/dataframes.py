@@ -38,28 +38,15 @@ def columns_of(
 
 
 class Plan(NamedTuple):
-    """What is read of a frame.
+    """What is read of a frame."""
 
-    Attributes
-    ----------
-    df : DataFrame
-        The columns that are wanted, vectors as arrays of numbers, numbered: Spark's Arrow functions
-        know no dots and backticks in names.
-    names : list of str
-        What the columns are called.
-    columns : Columns
-        What is wanted of them, vectors spread over their entries.
-    vectors : dict of str to int
-        Number of entries of each vector column.
-    kinds : dict of str to str
-        What the schema says of the columns: "number", "category" or "epoch".
-    """
-
+    # the columns that are wanted, vectors as arrays of numbers, numbered: Spark's Arrow
+    # functions know no dots and backticks in names
     df: DataFrame
-    names: list[str]
-    columns: Columns
-    vectors: dict[str, int]
-    kinds: dict[str, str]
+    names: list[str]  # what the columns are called
+    columns: Columns  # what is wanted of them, vectors spread over their entries
+    vectors: dict[str, int]  # number of entries of each vector column
+    kinds: dict[str, str]  # what the schema says of the columns: "number", "category" or "epoch"
 
     @property
     def read(self) -> tuple[list[str], dict[str, int], tuple[str, ...]]:
@@ -68,21 +55,7 @@ class Plan(NamedTuple):
 
 
 def planned(df: DataFrame, columns: Columns, sizes: Mapping[str, int] | None = None) -> Plan:
-    """Look at the schema of a frame, and take what is wanted of it.
-
-    Parameters
-    ----------
-    df : DataFrame
-        The frame.
-    columns : Columns
-        What is wanted.
-    sizes : mapping of str to int, optional
-        Entries of vector columns, where they are known.
-
-    Returns
-    -------
-    Plan
-    """
+    """Look at the schema of a frame, and take what is wanted of it."""
     known = {field.name: field for field in df.schema.fields}
     require_different(
         df, [field.name for field in df.schema.fields if columns.is_needed(field.name)]
@@ -120,15 +93,7 @@ def planned(df: DataFrame, columns: Columns, sizes: Mapping[str, int] | None = N
 
 
 def require_different(df: DataFrame, names: list[str]) -> None:
-    """Raise if names of columns are not different to Spark.
-
-    Parameters
-    ----------
-    df : DataFrame
-        The frame.
-    names : list of str
-        The names.
-    """
+    """Raise if names of columns are not different to Spark."""
     cased = df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
     seen: dict[str, str] = {}
     for name in names:
@@ -138,70 +103,23 @@ def require_different(df: DataFrame, names: list[str]) -> None:
 
 
 def entries(name: str, size: int) -> list[str]:
-    """Names of the entries of a vector.
-
-    Parameters
-    ----------
-    name : str
-        Of its column.
-    size : int
-        How many.
-
-    Returns
-    -------
-    list of str
-    """
+    """Names of the entries of a vector."""
     return [f"{name}[{j}]" for j in range(size)]
 
 
 def vector_of(entry: str) -> str | None:
-    """The name of the vector column that an entry may be of.
-
-    Parameters
-    ----------
-    entry : str
-        For example "v[3]".
-
-    Returns
-    -------
-    str or None
-        Here "v"; None for what is not called like an entry.
-    """
+    """The name of the vector column that an entry may be of."""
     found = re.fullmatch(r"(.*)\[\d+\]", entry, re.DOTALL)
     return found.group(1) if found else None
 
 
 def column_of(name: str) -> Any:
-    """The column of this name, whatever characters are in it.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-
-    Returns
-    -------
-    Column
-    """
+    """The column of this name, whatever characters are in it."""
     return functions.col("`" + name.replace("`", "``") + "`")
 
 
 def readable(name: str, kind: Any) -> tuple[Any, str]:
-    """A column as Arrow can carry it, and what it holds.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    kind : DataType
-        Its type.
-
-    Returns
-    -------
-    Column
-    str
-        "number", "category", "epoch" or "vector".
-    """
+    """A column as Arrow can carry it, and what it holds."""
     column = column_of(name)
     if isinstance(kind, types.DecimalType):
         return column.cast("double"), "number"
@@ -240,25 +158,7 @@ def chunks(
     vectors: dict[str, int],
     unread: tuple[str, ...],
 ) -> Iterator[Chunk]:
-    """Chunks of the batches of a partition.
-
-    Parameters
-    ----------
-    batches : iterable of RecordBatch
-        What Spark hands over.
-    source : str
-        What to call the partition in messages.
-    names : list of str
-        What the columns are called.
-    vectors : dict of str to int
-        Entries of vector columns.
-    unread : tuple of str
-        Columns that the frame has too.
-
-    Yields
-    ------
-    Chunk
-    """
+    """Chunks of the batches of a partition."""
     first = 1
     for batch in batches:
         if batch.num_rows:
@@ -274,25 +174,7 @@ def chunk_of(
     vectors: dict[str, int],
     unread: tuple[str, ...] = (),
 ) -> Chunk:
-    """One chunk, with vectors spread over their entries.
-
-    Parameters
-    ----------
-    arrays : dict of str to pyarrow.Array
-        The columns.
-    source : str
-        What to call their origin.
-    first : int
-        Number of the first row.
-    vectors : dict of str to int
-        Entries of vector columns.
-    unread : tuple of str
-        Columns that the frame has too.
-
-    Returns
-    -------
-    Chunk
-    """
+    """One chunk, with vectors spread over their entries."""
     rows = len(next(iter(arrays.values())))
     columns: dict[str, pa.Array] = {}
     for name, column in arrays.items():
@@ -326,17 +208,7 @@ def _spread(column: pa.Array, name: str, size: int, source: str, first: int) -> 
 
 
 def large_types(df: DataFrame) -> bool:
-    """Whether Spark wants text and bytes with long offsets.
-
-    Parameters
-    ----------
-    df : DataFrame
-        A frame of the session.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether Spark wants text and bytes with long offsets."""
     name = "spark.sql.execution.arrow.useLargeVarTypes"
     return df.sparkSession.conf.get(name, "false") == "true"
 
@@ -381,21 +253,7 @@ BASE = "base"  # in the place of a kind: what stands for missing numbers of a co
 def encoded(
     plan: Plan, before: ColumnEncoder, categories: Mapping[str, Sequence[str]] | None = None
 ) -> ColumnEncoder:
-    """How the columns of a frame become features, with what these rows add to what is known.
-
-    Parameters
-    ----------
-    plan : Plan
-        The frame.
-    before : Encoding
-        What is known.
-    categories : mapping of str to sequence of str, optional
-        Categories of columns of text.
-
-    Returns
-    -------
-    Encoding
-    """
+    """How the columns of a frame become features, with what these rows add to what is known."""
     columns, given = plan.columns, dict(categories or {})
     for name in given:
         if plan.kinds.get(name) != "category" or not columns.feature(name):

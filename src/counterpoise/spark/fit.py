@@ -123,22 +123,7 @@ def fit(
 
 
 def with_fixed_map(plan: Plan, encoding: ColumnEncoder, options: dict[str, Any]) -> dict[str, Any]:
-    """Options with a map that is fixed by the whole frame, for what has no order has no warm-up.
-
-    Parameters
-    ----------
-    plan : Plan
-        The frame.
-    encoding : Encoding
-        How its columns become features.
-    options : dict
-        Parameters of the classifier.
-
-    Returns
-    -------
-    dict
-        The same, if there is no map or it is fixed already.
-    """
+    """Options with a map that is fixed by the whole frame, for what has no order has no warm-up."""
     wanted = options["feature_map"]
     if wanted is None or isinstance(wanted, FittedMap):
         return options
@@ -164,18 +149,10 @@ def with_feature_names(model: RidgeModel, encoding: ColumnEncoder) -> BalancedRi
 
 @dataclass(frozen=True)
 class Segments:
-    """Rows of a frame, in the order of its partitions, cut into segments.
+    """Rows of a frame, in the order of its partitions, cut into segments."""
 
-    Attributes
-    ----------
-    starts : mapping of int to int
-        Position of the first row of each partition.
-    cuts : tuple of int
-        Positions at which a segment ends and another begins.
-    """
-
-    starts: Mapping[int, int]
-    cuts: tuple[int, ...]
+    starts: Mapping[int, int]  # position of the first row of each partition
+    cuts: tuple[int, ...]  # positions at which a segment ends and another begins
 
     def split(self, part: int, at: int, n: int) -> Iterator[tuple[int, slice]]:
         """Yield the segments of n rows of a partition, the first of which is row ``at`` of it."""
@@ -190,24 +167,7 @@ class Segments:
 def learned(
     plan: Plan, encoding: ColumnEncoder, options: Mapping[str, Any]
 ) -> tuple[RidgeModel | None, int]:
-    """Learn a frame whose features are known.
-
-    Parameters
-    ----------
-    plan : Plan
-        The frame.
-    encoding : Encoding
-        How its columns become features.
-    options : mapping
-        Parameters of the classifier.
-
-    Returns
-    -------
-    RidgeModel or None
-        None if there is no row.
-    int
-        Rows that were left out because values are missing.
-    """
+    """Learn a frame whose features are known."""
     parts, dropped = learned_parts(plan, encoding, options)
     return parts.get(0), dropped
 
@@ -218,26 +178,7 @@ def learned_parts(
     options: Mapping[str, Any],
     segments: Segments | None = None,
 ) -> tuple[dict[int, RidgeModel], int]:
-    """Learn each segment of a frame by itself; the whole frame is segment 0 by default.
-
-    Parameters
-    ----------
-    plan : Plan
-        The frame.
-    encoding : Encoding
-        How its columns become features.
-    options : mapping
-        Parameters of the classifier.
-    segments : Segments, optional
-        Where the frame is cut.
-
-    Returns
-    -------
-    dict of int to RidgeModel
-        Models of the segments that have rows.
-    int
-        Rows that were left out because values are missing.
-    """
+    """Learn each segment of a frame by itself; the whole frame is segment 0 by default."""
     read = plan.read
     large, limit = large_types(plan.df), options.get("memory_limit", 2e9)
 
@@ -290,21 +231,7 @@ def learned_parts(
 def rows_of(
     batches: Iterable[pa.RecordBatch], read: tuple[Any, ...], encoding: ColumnEncoder
 ) -> Iterator[tuple[EncodedChunk, int]]:
-    """Yield the rows of a partition that have a weight, and the number of rows left out.
-
-    Parameters
-    ----------
-    batches : iterable of RecordBatch
-        What Spark hands over.
-    read : tuple
-        How the batches are read, see ``Plan.read``.
-    encoding : Encoding
-        How columns become features, all of which are known.
-
-    Yields
-    ------
-    Encoded, int
-    """
+    """Yield the rows of a partition that have a weight, and the number of rows left out."""
     for chunk in chunks(batches, partition(), *read):
         one, after = encoding.learn(chunk)
         if after is not encoding:
@@ -367,26 +294,7 @@ SCORED = "part long, error string, segment long, found binary"
 def learned_progressively(
     plan: Plan, encoding: ColumnEncoder, options: Mapping[str, Any], before: RidgeModel
 ) -> tuple[RidgeModel | None, int]:
-    """Learn a frame after a model, and score its rows before they are learned.
-
-    Parameters
-    ----------
-    plan : Plan
-        The frame.
-    encoding : Encoding
-        How its columns become features.
-    options : mapping
-        Parameters of the classifier.
-    before : RidgeModel
-        The model so far, with room for the features; it need not be fitted, and stays as it is.
-
-    Returns
-    -------
-    RidgeModel or None
-        The model with all rows; None if there is no row.
-    int
-        Rows that were left out because values are missing.
-    """
+    """Learn a frame after a model, and score its rows before they are learned."""
     old: State | None = before.state if before.is_fitted else None
     now = ProgressiveCalibration()
     if old is not None:

@@ -117,17 +117,7 @@ def save(model: BalancedRidgeClassifier, path: str) -> None:
 
 
 def stored_of(model: BalancedRidgeClassifier) -> TableModel:
-    """A model of :func:`fit` as a model file holds it.
-
-    Parameters
-    ----------
-    model : BalancedRidgeClassifier
-        The model.
-
-    Returns
-    -------
-    TableModel
-    """
+    """A model of :func:`fit` as a model file holds it."""
     encoding = getattr(model, "encoding_", None)
     if encoding is None:
         raise DataError(

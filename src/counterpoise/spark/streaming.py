@@ -102,15 +102,7 @@ class ModelSink:
         return f"- spark {self.query}"
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        """Fold a micro-batch in.
-
-        Parameters
-        ----------
-        batch : DataFrame
-            Its rows.
-        number : int
-            Its number, as Spark counts them.
-        """
+        """Fold a micro-batch in."""
         with _wait_for_lock(self.path):
             before = TableModel.load(self.path) if os.path.exists(self.path) else None
             if before is not None:

@@ -59,35 +59,8 @@ def progressive_scores(
     taken: range | None = None,
     halt: Event | None = None,
 ) -> Matrix:
-    """Score each row by the exact model just before it, and let the moments learn it.
-
-    Parameters
-    ----------
-    options : Options
-        What is solved.
-    moments : Moments
-        What was learned before, in slots for all labels to come; changed in place.
-    classes : ndarray of shape (c,)
-        All labels, sorted.
-    X : ndarray of shape (n, d)
-        The rows.
-    codes : ndarray of shape (n,)
-        The slot of each row's label.
-    delay : int
-        Rows after which a label arrives.
-    fixed : FittedMap, optional
-        What rows go through first: a slice at a time, for mapped rows are long, unless the labels
-        of one slice arrive in another.
-    taken : range, optional
-        Steps to take: step i scores row i and learns row i − delay. By default all are taken.
-    halt : Event, optional
-        Whoever sets it wants no more steps.
-
-    Returns
-    -------
-    ndarray of shape (n, problems)
-        One column for two classes, else one a class; 0 while nothing is known. The rows are those
-        of the steps taken.
+    """Score each row by the exact model just before it, and let the moments learn it. Shapes:
+    classes (c,), X (n, d), codes (n,); returns (n, problems).
     """
     if taken is None:
         taken = range(len(X) + delay)
@@ -161,21 +134,7 @@ def _slow(options: Options, moments: Moments, classes: Labels, x: Vector) -> Vec
 
 
 def solver_spec(options: Options, moments: Moments, classes: Labels) -> SolverSpec:
-    """What the compiled loops solve.
-
-    Parameters
-    ----------
-    options : Options
-        The options.
-    moments : Moments
-        In whose slots the classes are.
-    classes : ndarray of shape (c,)
-        All labels, in the order of the scores.
-
-    Returns
-    -------
-    SolverSpec
-    """
+    """What the compiled loops solve. Shapes: classes (c,)."""
     labels = moments.labels.tolist()
     order = np.array([labels.index(label) for label in classes.tolist()])
     balanced = options.class_weight == "balanced"
