@@ -18,8 +18,8 @@ from counterpoise.engine.averaging import (
     softmax_weights,
     temperature,
 )
-from counterpoise.engine.leave_one_out import Sample, leave_one_out_scores
 from counterpoise.engine.parameters import LINEAR
+from counterpoise.engine.ranking import Sample, leave_one_out_scores
 from counterpoise.engine.row_buffer import RowBuffer, decayed_weight
 from counterpoise.engine.row_hashes import row_order
 from counterpoise.errors import ModelFileError

@@ -13,9 +13,8 @@ from paper.protocol import evaluate_fold, fold
 from samples import assert_close, assert_same_model, data_set, stream
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier, TableClassifier
-from counterpoise.engine.leave_one_out import Sample, leave_one_out_scores
 from counterpoise.engine.parameters import CANDIDATES, LINEAR, RIDGES
-from counterpoise.engine.ranking import MIN_ROWS
+from counterpoise.engine.ranking import MIN_ROWS, Sample, leave_one_out_scores
 from counterpoise.engine.state import State
 from counterpoise.errors import ModelFileError
 from counterpoise.feature_maps import WARMUP, fit_map

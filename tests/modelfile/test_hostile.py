@@ -15,7 +15,7 @@ from forks import PIPE
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError
-from counterpoise.readers import ReadPosition, arrow_ipc, columnar, jsonlines, source, text_source
+from counterpoise.readers import ReadPosition, columnar, jsonlines, source, text_source
 from counterpoise.readers.chunk import CHUNK_BYTES
 from counterpoise.tables.model import TableModel, learn_inputs
 
@@ -132,7 +132,7 @@ def test_batches_that_expand_to_much_more_are_refused(tmp_path, monkeypatch, end
     path.write_bytes(out.getvalue())
     assert len(out.getvalue()) < 3000
     assert [chunk.rows for chunk in chunks(path)] == [2]
-    monkeypatch.setattr(arrow_ipc, "BODY", 90_000)
+    monkeypatch.setattr(columnar, "BODY", 90_000)
     with pytest.raises(DataError, match=r"claims 100,\d\d\d bytes, more than 90,000"):
         chunks(path)
 

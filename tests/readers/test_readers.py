@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
 from counterpoise.encoding.columns import Columns
-from counterpoise.encoding.datetimes import CYCLE_NAMES
 from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.encoding.kinds import CYCLE_NAMES
 from counterpoise.errors import DataError
 from counterpoise.readers import ReadPosition, source
 from counterpoise.readers.chunk import Chunk

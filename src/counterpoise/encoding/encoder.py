@@ -18,8 +18,7 @@ import scipy.sparse as sp
 from counterpoise.arrays import Counts, Flags, Labels, Matrix, Rows, Vector
 from counterpoise.encoding import column_values
 from counterpoise.encoding.columns import Columns, Feature
-from counterpoise.encoding.datetimes import times
-from counterpoise.encoding.kinds import KINDS
+from counterpoise.encoding.kinds import KINDS, times
 from counterpoise.errors import DataError, Message, Suggestion
 from counterpoise.readers.chunk import Chunk
 

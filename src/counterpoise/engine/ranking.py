@@ -1,4 +1,11 @@
-"""Ranking of candidates by the G-mean of leave-one-out scores of kept rows."""
+"""Leave-one-out scores of kept rows: scores by a model of all other rows.
+
+They follow from the moments as they are, without learning anything again. For least squares of two
+classes see :meth:`counterpoise.solver.ridge.RidgePath.leave_one_out`. Discriminants: without the
+row x of class k the mean moves by v/(n − 1), v = x − μ_k, and W loses its share of vvᵀ, so that the
+formula of Sherman and Morrison has distances and determinants. The other rows of the class then
+count n/(n − 1) times as much: W becomes wider, as if the class had its shape.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +17,170 @@ import numpy as np
 import scipy.special as special
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Vector
+from counterpoise.arrays import Matrix, Vector
 from counterpoise.engine.averaging import Average, RidgePathScores, averaged, softmax_weights
-from counterpoise.engine.leave_one_out import (
-    LeaveOneOutScores,
-    Sample,
-    for_raw_rows,
-    leave_one_out_scores,
-    weighted_median,
-)
 from counterpoise.engine.row_buffer import RowBuffer, decayed_weight
 from counterpoise.engine.state import State
 from counterpoise.feature_maps import FittedMap
 from counterpoise.moments.classes import Classes
+from counterpoise.moments.moments import Moments
 from counterpoise.solver.class_weights import ClassFactors, by_label
+from counterpoise.solver.imputation import ImputedMoments
 from counterpoise.solver.options import Options
+from counterpoise.solver.ridge import MAX_LEVERAGE, PooledClasses, RidgeSystems, eigen, quadratic
 from counterpoise.solver.score_functions import QuadraticScores
+from counterpoise.solver.scores import build_problem, resolve_ridge
+
+
+class Sample(NamedTuple):
+    """Learned rows after the map (n, d), and the positions of their classes.
+
+    ``weight`` is the decayed weight that is left out of each row, and ``whole`` all of its weight.
+    """
+
+    Z: Matrix
+    code: NDArray[np.intp]
+    weight: Vector
+    whole: Vector
+
+
+class LeaveOneOutScores(NamedTuple):
+    """Scores of rows, each by a model without it, and the models with all rows."""
+
+    scores: NDArray[np.float64]  # (n, r, problems) of r models
+    weights: RidgePathScores | QuadraticScores  # the models, for r ridges, or one
+    # (r,) root of the mean square of their scores, of several classes about their mean, where
+    # all classes weigh the same; of quadratic scores the median size
+    rms: Vector
+    # (r,) mean leverage of the rows of the class in which it is largest: near 1 a model
+    # interpolates its rows, and leaving them out has no meaning
+    leverage: Vector
+
+
+def leave_one_out_scores(
+    moments: Moments, classes: Classes, options: Options, ridges: Vector, rows: Sample
+) -> LeaveOneOutScores:
+    """Return scores of learned rows, each by models without it.
+
+    Quadratic boundaries have the ridge of the options, all others have the r ridges.
+    """
+    problem = build_problem(moments, classes, options)
+    about = rows._replace(Z=rows.Z - moments.anchor)
+    if isinstance(problem, RidgeSystems):
+        return _squares(problem, ridges, about, classes.slots[rows.code])
+    if options.pooled_rows is None:
+        return _linear(problem, ridges, about)
+    found = quadratic(problem, resolve_ridge(problem, options), options.pooled_rows, classes.seen)
+    return _quadratic(problem, found, options.pooled_rows, about)
+
+
+def for_raw_rows(
+    weights: RidgePathScores | QuadraticScores, filled: ImputedMoments
+) -> RidgePathScores | QuadraticScores:
+    """Return scores of rows with imputed values as a function of rows as they are."""
+    if isinstance(weights, RidgePathScores):
+        return RidgePathScores(
+            filled.raw.anchor.copy(), filled.turned(weights.coef), weights.offset
+        )
+    found = filled.of_rows(weights)
+    assert isinstance(found, QuadraticScores)
+    return found
+
+
+def _squares(
+    systems: RidgeSystems, b: Vector, rows: Sample, slot: NDArray[np.intp]
+) -> LeaveOneOutScores:
+    path = systems.path()
+    scores, h = path.leave_one_out(b, rows.Z, slot, rows.weight)
+    (coef,), (offset,) = path.coefficients(b)
+    models = RidgePathScores(systems.anchor.copy(), coef[:, None], offset[:, None])
+    return LeaveOneOutScores(scores[..., None], models, path.rms(b), _largest(h, slot))
+
+
+def _linear(pool: PooledClasses, b: Vector, rows: Sample) -> LeaveOneOutScores:
+    # A feature that varies between the classes alone separates them: it must not be left out.
+    lam, V = eigen(pool.K(), (pool.delta != 0.0).any(axis=0))
+    code = rows.code
+    share = pool.a[pool.slots] / pool.total
+    n = pool.moments.n[pool.slots][code]
+    left = np.maximum(n - rows.weight, 1e-9 * n)
+    P, D = (rows.Z - pool.centre) / pool.s @ V, pool.delta @ V
+    v, own = P - D[code], (np.arange(len(P)), code)
+    beta = share[code] * rows.weight / left  # of vvᵀ that W loses
+    scores = np.empty((len(P), len(b), len(D)))
+    h, rms, coef = np.empty((len(P), len(b))), np.empty(len(b)), []
+    offset = []
+    for j, ridge in enumerate(b):
+        inverse = pool.total / (lam + ridge)
+        w, vi = D * inverse, v * inverse
+        h[:, j] = np.minimum(beta * (vi * v).sum(axis=1), MAX_LEVERAGE)
+        grown = (beta / (1.0 - h[:, j]))[:, None]
+        across = (vi * P).sum(axis=1)[:, None] - vi @ D.T  # v·Σ⁻¹(x − μ_j)
+        height = pool.prior - 0.5 * (w * D).sum(axis=1)
+        shared = (P * P) @ inverse
+        distance = shared[:, None] - 2.0 * P @ w.T + (w * D).sum(axis=1) + grown * across**2
+        # Its own mean moves away: (n/(n − ω))² times the distance, which W makes longer too.
+        distance[own] = (n / left) ** 2 * (vi * v).sum(axis=1) / (1.0 - h[:, j])
+        distance /= (1.0 + beta)[:, None]
+        scores[:, j] = pool.prior + 0.5 * (shared[:, None] - distance)
+        coef.append(w @ V.T / pool.s)
+        offset.append(height - coef[-1] @ pool.centre)
+        at, off = D @ w.T + height, w - w.mean(axis=0)
+        at -= at.mean(axis=1, keepdims=True)
+        within = (off * off) @ lam / pool.total
+        rms[j] = np.sqrt((share @ at**2).mean() + within.mean())
+    models = RidgePathScores(pool.moments.anchor.copy(), np.stack(coef), np.stack(offset))
+    return LeaveOneOutScores(scores, models, rms, _largest(h, code))
+
+
+def _quadratic(
+    pool: PooledClasses, found: QuadraticScores, nu: float, rows: Sample
+) -> LeaveOneOutScores:
+    n, code = pool.moments.n[pool.slots], rows.code
+    left = np.maximum(n[code] - rows.weight, 1e-9 * n[code])
+    v = rows.Z - found.mean[code]
+    lost = rows.weight * n[code] / left  # of vvᵀ by the scatter of the class, and by νW
+    shared = nu * pool.a[pool.slots][code] / pool.total / left
+    q, h = np.empty((len(v), len(n))), np.zeros((len(v), 1))
+    for k, (mean, root, offset) in enumerate(
+        zip(found.mean, found.root, found.offset, strict=True)
+    ):
+        own = code == k
+        beta = lost * (own + shared) / (n[k] + nu)
+        x, moved = (rows.Z - mean) @ root, v @ root
+        used = np.minimum(beta * (moved**2).sum(axis=1), MAX_LEVERAGE)
+        near = (x**2).sum(axis=1) + beta / (1.0 - used) * (x * moved).sum(axis=1) ** 2
+        near[own] *= (n[k] / left[own]) ** 2
+        wider = (n[k] + nu + shared * rows.weight) / (n[k] + nu - own * rows.weight)
+        fall = near / wider + len(mean) * np.log(wider) + np.log1p(-used)
+        q[:, k] = offset - 0.5 * fall
+        h[own, 0] = used[own]
+    f = q if len(n) > 2 else q[:, 1:] - q[:, :1]
+    about = f - f.mean(axis=1, keepdims=True) if len(n) > 2 else f
+    # Tails of quadratic scores are long: the median says what is usual.
+    sizes = []
+    for k in np.unique(code):
+        mine = np.abs(about[code == k])
+        weight = np.repeat(rows.whole[code == k], mine.shape[1])
+        sizes.append(weighted_median(mine.reshape(-1, 1), weight))
+    return LeaveOneOutScores(f[:, None], found, np.mean(sizes, axis=0), np.zeros(1))
+
+
+def weighted_median(values: Matrix, weight: Vector) -> Vector:
+    """Return the median of each column of values (n, r) of rows that have these weights."""
+    order = np.argsort(values, axis=0)
+    total = np.cumsum(weight[order], axis=0)
+    middle = (total < 0.5 * total[-1]).sum(axis=0)[None]
+    found: Vector = np.take_along_axis(np.take_along_axis(values, order, 0), middle, 0)[0]
+    return found
+
+
+def _largest(h: Matrix, code: NDArray[np.intp]) -> Vector:
+    """Mean of each class, of the class where it is largest, for each model."""
+    means = [h[code == k].mean(axis=0) for k in np.unique(code)]
+    largest: Vector = np.max(means, axis=0)
+    return largest
+
 
 MIN_ROWS = 16  # rows learned before candidates are ranked
 MARGIN_SCALE = 0.3  # of the usual margin: a row that is missed by less than that is half a hit

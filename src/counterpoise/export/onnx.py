@@ -19,9 +19,8 @@ from numpy.typing import ArrayLike
 
 from counterpoise.arrays import Flags, Matrix, Vector
 from counterpoise.encoding.columns import Feature
-from counterpoise.encoding.datetimes import CYCLES
 from counterpoise.encoding.encoder import ColumnEncoder
-from counterpoise.encoding.kinds import is_text
+from counterpoise.encoding.kinds import CYCLES, is_text
 from counterpoise.engine.averaging import Average
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.export.exportable import missing_value_constants, scores_to_export

@@ -21,7 +21,7 @@ from xxhash import xxh3_128
 
 from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector, one_thread
 from counterpoise.encoding import cell_parsing as reading
-from counterpoise.encoding.datetimes import times
+from counterpoise.encoding.kinds import times
 from counterpoise.errors import DataError, Message, OptionValue, PrecisionError, Suggestion
 from counterpoise.ledger import time_buckets
 from counterpoise.ledger.cells import Key, Row, as_row, read_cell

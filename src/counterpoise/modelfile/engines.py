@@ -24,24 +24,22 @@ from counterpoise.errors import ModelFileError
 from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.feature_maps.fitted import feature_map_name
 from counterpoise.modelfile import container
-from counterpoise.modelfile.calibration import (
-    calibration_from,
-    progressive_from,
-    with_calibration,
-    with_progressive,
-    without_progressive,
-)
 from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.modelfile.values import (
+    calibration_from,
     fill_of,
     labels_of,
     map_from,
     pack_moments,
     plain_fill,
     plain_labels,
+    progressive_from,
     unpack_moments,
+    with_calibration,
     with_map,
+    with_progressive,
     without_map,
+    without_progressive,
 )
 from counterpoise.moments.classes import union
 from counterpoise.validation import MAX_ABS_VALUE, Names

@@ -17,9 +17,8 @@ from pyspark.sql import DataFrame, functions, types
 
 from counterpoise.encoding.column_values import MAX_CATEGORIES, drop_remedy, hash_remedy
 from counterpoise.encoding.columns import MISSING_RULES, Columns, Feature, parse_roles
-from counterpoise.encoding.datetimes import CYCLE_NAMES
 from counterpoise.encoding.encoder import ColumnEncoder
-from counterpoise.encoding.kinds import KINDS, is_number, is_text
+from counterpoise.encoding.kinds import CYCLE_NAMES, KINDS, is_number, is_text
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.readers.chunk import Chunk, ReadPosition
 
