@@ -1,9 +1,8 @@
 """State: all that a model has learned, and how it changes. A change is whole or not at all.
 
 Rows become moments, after a map if there is one. Such a map is fixed by the first rows; until then
-they are kept, and whatever is learned is learned anew with each batch. The scikit-learn and the
-river face, the chooser's candidates, forgetting by command line and Spark all change a State, and
-nothing else changes moments.
+they are kept, and learned again with each batch. All estimators, the candidates of the averaging
+model, the command line and Spark change a State, and nothing else changes moments.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A fixed map: rows are scaled by given numbers, then mapped, and neither changes any more.
 
 Once fixed, a map is a function of the row alone, so every guarantee for the features also holds for
-their images: order, chunks, merging, forgetting. Before that comes the warm-up: the scaling is that
+their images: order, chunks, merging, unlearning. Before that comes the warm-up: the scaling is that
 of the rows so far, which are kept until there are enough of them.
 """
 

@@ -6,7 +6,7 @@ mean of the values that were seen, and N_k and μ_k the weight and the mean of e
     x'_j = x_j + (m − r_j) x_i        m − r_j = Σ_k N_k (μ_kj − r_j) / Σ_k N_k (1 − μ_ki)
 
 is the row that an imputer would have made, had it known all of them. It is linear, so that it can
-be applied to moments as a whole: whatever the order of the rows, after merging and forgetting.
+be applied to moments as a whole: whatever the order of the rows, after merging and unlearning.
 
 A feature that appears late is better told by an indicator of its presence, which was 0 until then.
 Rows hold x_j − r_j where it is present, and 0 where it is not, and
