@@ -24,7 +24,7 @@ cdef Py_ssize_t MIDDLE = 256
 cdef Py_ssize_t TILE = 65536
 
 
-cdef extern from "gram.h" nogil:
+cdef extern from "symmetric.h" nogil:
     Py_ssize_t NARROW, WIDEST
     void add_products(
         const double* R, Py_ssize_t m, Py_ssize_t d, Py_ssize_t stride, Py_ssize_t step, double* S,

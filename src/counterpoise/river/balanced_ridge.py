@@ -18,7 +18,6 @@ from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.engines import SaveLoadMixin
 from counterpoise.moments.classes import Classes
 from counterpoise.moments.decay import HalfLife
-from counterpoise.river import missing_features
 from counterpoise.river.events import (
     bad_weight,
     contents_of,
@@ -38,6 +37,12 @@ from counterpoise.river.events import (
     require_possible,
     require_same_options,
     without,
+)
+from counterpoise.river.missing_features import (
+    Layout,
+    encode_event,
+    encode_events,
+    merge_contributions,
 )
 from counterpoise.solver.class_weights import ClassFactors, ClassWeight
 from counterpoise.solver.imputation import MeanImputation, OpenFill
@@ -148,7 +153,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         self._columns: dict[Any, int] = {}
         self._open: SingleEventModel | None = None
         self._open_gaps: (
-            tuple[SingleEventModel, SingleEventModel, OpenFill | None, missing_features.Layout]
+            tuple[SingleEventModel, SingleEventModel, OpenFill | None, Layout]
             | None
         ) = None
         # Whether single events of known classes are learned as they come.
@@ -213,7 +218,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         when = timestamps.times(t, len(rows)) if self._state.plan.decay.is_timed else None
         if self.absent == "missing":
             events = [dict(zip(names, row, strict=True)) for row in rows.tolist()]
-            rows, names, fill = missing_features.entering(self._state, events)
+            rows, names, fill = encode_events(self._state, events)
         self._learn_rows(rows, names, labels_of(y), weight, fill, when)
 
     def unlearn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -458,7 +463,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         if scores is None:
             return {}
         reasons = explained_one(scores, state, self._options, self._row(x), y)
-        return reasons if state.fill is None else missing_features.together(state, reasons)
+        return reasons if state.fill is None else merge_contributions(state, reasons)
 
     # Inside
 
@@ -522,7 +527,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         """Learn an event that brings something new, or one that must wait for its solver."""
         names, fill = list(x), None
         if self.absent == "missing":
-            row, names, fill = missing_features.entering(self._state, [x])
+            row, names, fill = encode_events(self._state, [x])
         else:
             values = [validation.number(name, value) for name, value in x.items()]
             row = np.array(values, dtype=np.float64).reshape(1, len(x))
@@ -618,7 +623,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             self._open = state.open(self._options, classes)
         elif self._direct and state.begun:
             found = state.open_filled(self._options, classes)
-            self._open_gaps = None if found is None else (*found, missing_features.Layout(state))
+            self._open_gaps = None if found is None else (*found, Layout(state))
 
     def _refresh(self) -> None:
         """Bind what is not bound, as after a signal in the middle of a change."""
@@ -694,7 +699,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
     def _row(self, x: dict[Any, Any]) -> Vector:
         """Features in the order of their columns; absent is 0, unknown is left out."""
         if self.absent == "missing":
-            return missing_features.row_of(self._state, x)
+            return encode_event(self._state, x)
         row = np.zeros(self._state.inputs)
         for name, value in x.items():
             number = validation.number(name, value)

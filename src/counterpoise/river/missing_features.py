@@ -47,7 +47,7 @@ def known(state: State) -> dict[Any, MissingIndicator]:
     return {names[at]: MissingIndicator(names[by], base, there) for at, by, base, there in parts}
 
 
-def entering(state: State, events: Iterable[dict[Any, Any]]) -> EncodedEvents:
+def encode_events(state: State, events: Iterable[dict[Any, Any]]) -> EncodedEvents:
     """Events that are to be learned, with the features and indicators that they bring."""
     names, gaps = list(state.names or []) if state.begun else [], known(state)
     flags = {gap.flag for gap in gaps.values()}
@@ -128,7 +128,7 @@ def filling(state: State) -> MeanImputation | None:
     return _fill(known(state), {name: j for j, name in enumerate(state.names or [])})
 
 
-def row_of(state: State, event: dict[Any, Any]) -> Vector:
+def encode_event(state: State, event: dict[Any, Any]) -> Vector:
     """One event that is to be predicted, as the model knows its features, of shape (d,)."""
     values = _present_features(event)
     gaps, row = known(state), np.zeros(state.inputs)
@@ -142,7 +142,7 @@ def row_of(state: State, event: dict[Any, Any]) -> Vector:
     return row
 
 
-def together(state: State, reasons: dict[Any, float]) -> dict[Any, float]:
+def merge_contributions(state: State, reasons: dict[Any, float]) -> dict[Any, float]:
     """Reasons by feature, in which whether it is there counts with what it is."""
     result = dict(reasons)
     for name, gap in known(state).items():
