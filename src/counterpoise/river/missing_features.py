@@ -103,7 +103,7 @@ class Layout:
     def row(self, event: dict[Any, Any]) -> list[float] | None:
         """Return an event as a row; None if it has a new feature, or lacks one for the first time.
 
-        Only values that are Python's floats are taken; others are for :func:`entering`.
+        Only values that are Python's floats are taken; others are for :func:`encode_events`.
         """
         row, found = self._blank.copy(), 0
         for name, value in event.items():
