@@ -36,7 +36,7 @@ MODULES = (
     "counterpoise.tables.evaluate", "counterpoise.tables.unlearn", "counterpoise.tables.inspect",
     "counterpoise.tables.model", "counterpoise.tables.merge", "counterpoise.tables.predict",
     "counterpoise.tables.predict", "counterpoise.tables.evaluate", "rich.console",
-    "counterpoise.atomic_write", "counterpoise.tables.score_window", "counterpoise.ledger.ledger",
+    "counterpoise.atomic_write", "counterpoise.tables.scoring", "counterpoise.ledger.ledger",
     "filelock",
     "rich.table",
 )  # fmt: skip

@@ -28,7 +28,7 @@ from forks import import_commands
 
 import counterpoise.cli.app
 import counterpoise.tables.model
-import counterpoise.tables.score_window
+import counterpoise.tables.scoring
 from counterpoise.tables.model import TableModel
 
 ROWS, CHUNK = 500, 64

@@ -38,7 +38,7 @@ import counterpoise.tables.inspect
 import counterpoise.tables.merge
 import counterpoise.tables.model
 import counterpoise.tables.predict
-import counterpoise.tables.score_window
+import counterpoise.tables.scoring
 import counterpoise.tables.unlearn
 from counterpoise.cli import main as command_line
 from counterpoise.errors import ModelFileError

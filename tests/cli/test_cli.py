@@ -29,7 +29,7 @@ from sklearn.datasets import load_breast_cancer
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.tables.model import TableModel
-from counterpoise.tables.score_window import split_rows
+from counterpoise.tables.scoring import split_rows
 
 MODEL = "m.safetensors"
 LOCK = f".{MODEL}.counterpoise.lock"

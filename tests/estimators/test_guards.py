@@ -530,7 +530,7 @@ def test_alerts_of_today_are_compared_with_yesterday(run):
 
 @pytest.mark.slow
 def test_scores_of_the_last_rows_are_progressive_and_bounded(run):
-    from counterpoise.tables.score_window import max_scores
+    from counterpoise.tables.scoring import max_scores
 
     frame = payments(700)
     frame.to_csv("t.csv", index=False)

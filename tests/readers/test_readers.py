@@ -27,11 +27,10 @@ from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.encoding.kinds import CYCLE_NAMES
 from counterpoise.errors import DataError
 from counterpoise.readers import ReadPosition, source
-from counterpoise.readers.chunk import Chunk
+from counterpoise.readers.chunk import Chunk, prefetch
 from counterpoise.readers.delimited import Delimited
 from counterpoise.readers.formats import expanded
 from counterpoise.readers.jsonlines import Elements
-from counterpoise.readers.prefetch import prefetch
 from counterpoise.readers.text_source import TextSource
 
 

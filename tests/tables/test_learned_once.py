@@ -7,7 +7,7 @@ import pytest
 from counterpoise import AutoClassifier, BalancedRidgeClassifier, TableClassifier
 from counterpoise.engine import state
 from counterpoise.engine.candidates import Candidates
-from counterpoise.tables.score_window import split_rows
+from counterpoise.tables.scoring import split_rows
 
 
 def table(n=600, seed=0):

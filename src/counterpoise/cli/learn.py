@@ -320,7 +320,7 @@ class _ProgressAndMetrics:
     def __init__(self, learner: Any, metrics: str | None, every: int) -> None:
         from counterpoise.cli.messages import Progress
         from counterpoise.evaluate.metrics import Confusion
-        from counterpoise.tables.score_window import MetricsFile
+        from counterpoise.tables.scoring import MetricsFile
 
         self.learner, self.progress = learner, Progress()
         self.total = Confusion()

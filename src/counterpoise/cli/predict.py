@@ -129,7 +129,7 @@ def predict(
     from counterpoise.tables.model import TableModel
     from counterpoise.tables.predict import Predictor, flag_top, open_writer
     from counterpoise.tables.predict import predict as predictions
-    from counterpoise.tables.score_window import recent_ranks
+    from counterpoise.tables.scoring import recent_ranks
 
     paths = formats.expanded(files)
     carry = None if with_input else list(opt.names(id))

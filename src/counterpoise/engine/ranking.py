@@ -1,10 +1,10 @@
-"""Leave-one-out scores of kept rows: scores by a model of all other rows.
+"""Leave-one-out scores of kept rows, and the ranking of candidates by them.
 
-They follow from the moments as they are, without learning anything again. For least squares of two
-classes see :meth:`counterpoise.solver.ridge.RidgePath.leave_one_out`. Discriminants: without the
-row x of class k the mean moves by v/(n − 1), v = x − μ_k, and W loses its share of vvᵀ, so that the
-formula of Sherman and Morrison has distances and determinants. The other rows of the class then
-count n/(n − 1) times as much: W becomes wider, as if the class had its shape.
+A score of a row by a model of all other rows follows from the moments, without learning again. For
+least squares of two classes see :meth:`counterpoise.solver.ridge.RidgePath.leave_one_out`. LDA and
+QDA: without the row x of class k the mean moves by v/(n − 1), v = x − μ_k, and W loses its share of
+vvᵀ, so that the formula of Sherman and Morrison gives distances and determinants. The other rows of
+the class then count n/(n − 1) times as much.
 """
 
 from __future__ import annotations

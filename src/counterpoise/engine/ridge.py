@@ -1,4 +1,7 @@
-"""RidgeModel: the engine of one balanced ridge model, for rows that are checked."""
+"""RidgeModel: the engine of one balanced ridge model, for rows that are checked.
+
+Progressive scores of a model whose feature map is not fitted yet are computed here, too.
+"""
 
 from __future__ import annotations
 

@@ -29,10 +29,10 @@ from counterpoise.readers.chunk import (
     Chunk,
     ReadPosition,
     input_changed_error,
+    prefetch,
     require_different,
     require_few,
 )
-from counterpoise.readers.prefetch import prefetch
 
 MARK = b"ARROW1"
 CONTINUATION = 0xFFFFFFFF

@@ -22,8 +22,8 @@ from counterpoise.readers.chunk import (
     Chunk,
     ReadPosition,
     input_changed_error,
+    mapped,
 )
-from counterpoise.readers.prefetch import mapped
 
 PIECE = 1 << 20  # bytes read at a time
 BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")

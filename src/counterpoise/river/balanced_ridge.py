@@ -19,8 +19,11 @@ from counterpoise.modelfile.engines import SaveLoadMixin
 from counterpoise.moments.classes import Classes
 from counterpoise.moments.decay import HalfLife
 from counterpoise.river.events import (
+    Layout,
     bad_weight,
     contents_of,
+    encode_event,
+    encode_events,
     event_of,
     explained_one,
     grouped,
@@ -28,6 +31,7 @@ from counterpoise.river.events import (
     labels_of,
     learned_of,
     matrix_of,
+    merge_contributions,
     never_learned,
     numbers_of,
     objects_of,
@@ -37,12 +41,6 @@ from counterpoise.river.events import (
     require_possible,
     require_same_options,
     without,
-)
-from counterpoise.river.missing_features import (
-    Layout,
-    encode_event,
-    encode_events,
-    merge_contributions,
 )
 from counterpoise.solver.class_weights import ClassFactors, ClassWeight
 from counterpoise.solver.imputation import MeanImputation, OpenFill
@@ -153,8 +151,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         self._columns: dict[Any, int] = {}
         self._open: SingleEventModel | None = None
         self._open_gaps: (
-            tuple[SingleEventModel, SingleEventModel, OpenFill | None, Layout]
-            | None
+            tuple[SingleEventModel, SingleEventModel, OpenFill | None, Layout] | None
         ) = None
         # Whether single events of known classes are learned as they come.
         self._direct = the_map is None and not plan.decay.is_timed

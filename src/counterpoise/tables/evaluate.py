@@ -27,8 +27,7 @@ from counterpoise.tables.estimator import require_label
 from counterpoise.tables.inspect import standardized_coefficients
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import column_of, duplicate_id_error, ids_of
-from counterpoise.tables.score_window import ranking_scores
-from counterpoise.tables.scoring import CHUNK_ROWS, TableScorer
+from counterpoise.tables.scoring import CHUNK_ROWS, TableScorer, ranking_scores
 
 PREFIX = "proba_stream_"  # of the column of each class in logged predictions
 

@@ -29,7 +29,7 @@ from counterpoise.tables.records import (
     concatenate_positions,
     input_key,
 )
-from counterpoise.tables.score_window import merge_windows
+from counterpoise.tables.scoring import merge_windows
 
 
 def merge_models(

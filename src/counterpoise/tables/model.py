@@ -53,8 +53,14 @@ from counterpoise.tables.records import (
     concatenate_positions,
     read_ahead,
 )
-from counterpoise.tables.score_window import ScoredRows, learn_and_score, push_scores
-from counterpoise.tables.scoring import CHUNK_ROWS, PredictionEncoder, TableScorer
+from counterpoise.tables.scoring import (
+    CHUNK_ROWS,
+    PredictionEncoder,
+    ScoredRows,
+    TableScorer,
+    learn_and_score,
+    push_scores,
+)
 
 NAME = "the model"
 SomeChunk = TypeVar("SomeChunk", bound=Chunk)

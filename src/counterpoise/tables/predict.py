@@ -26,8 +26,7 @@ from counterpoise.readers.chunk import Chunk, Source
 from counterpoise.tables.alerts import AlertInput, Alerts, TopPerDay
 from counterpoise.tables.guards import OutlierCounter
 from counterpoise.tables.model import TableModel
-from counterpoise.tables.score_window import class_ranks, ranking_scores
-from counterpoise.tables.scoring import CHUNK_ROWS
+from counterpoise.tables.scoring import CHUNK_ROWS, class_ranks, ranking_scores
 
 
 @contextmanager

@@ -21,8 +21,7 @@ from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.encoding.kinds import KINDS
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.readers.byte_source import is_regular_file
-from counterpoise.readers.chunk import Chunk, ReadPosition, Source
-from counterpoise.readers.prefetch import prefetch
+from counterpoise.readers.chunk import Chunk, ReadPosition, Source, prefetch
 
 Ranges = tuple[tuple[int, int], ...]  # from the first, counted from 0, to before the last
 

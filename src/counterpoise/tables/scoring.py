@@ -1,19 +1,33 @@
-"""Encode rows with the columns of a model, and score them."""
+"""Scores of encoded chunks, and the window of recent scores.
+
+One encoder and one scorer serve predict, evaluate, Spark and the scikit-learn export. An alert is
+about the highest recent scores, each by a model of earlier rows, so the model file stores a window.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from counterpoise.arrays import Matrix, Rows, Vector
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
 from counterpoise.engine.auto import Engine
+from counterpoise.errors import DataError
+from counterpoise.evaluate.metrics import Confusion
 from counterpoise.explanation import Explanation
+from counterpoise.moments.classes import n_score_columns
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
+from counterpoise.solver.score_functions import clip_infinite, one_vs_rest_log_odds
 from counterpoise.solver.scores import Scores
+from counterpoise.tables.estimator import Model, chunks_per_scoring
+from counterpoise.tables.records import MAX_RECENT_SCORES, Window
 
 CHUNK_ROWS = 8192
 
@@ -91,3 +105,201 @@ class TableScorer(PredictionEncoder):
         """
         columns = [feature.column for feature in self.encoding.features]
         return self.model.explain(X, columns).group_by_column(columns)
+
+
+def ranking_scores(f: Matrix, scores: Scores) -> Matrix:
+    """Return by what rows are ranked, (n, problems).
+
+    That is the score of the second of two classes, or the log-odds of each against all others.
+    """
+    if scores.classes.problems == 1:
+        return clip_infinite(f)
+    assert scores.link is not None
+    return one_vs_rest_log_odds(scores.link.slopes[0] * f)
+
+
+def class_ranks(ranks: Matrix, position: int) -> Vector:
+    """Return how high rows stand, (n,), for the class at a position; see :func:`standing`."""
+    if ranks.shape[1] > 1:
+        return ranks[:, position]
+    result: Vector = ranks[:, 0] if position else -ranks[:, 0]
+    return result
+
+
+def recent_ranks(recent: Matrix | None, position: int) -> Vector:
+    """Return how high the rows stood that were learned last, (m,), for the class at a position."""
+    return class_ranks(np.empty((0, 1)) if recent is None else recent, position)
+
+
+MAX_WINDOW_VALUES = 40_000  # with many classes there are fewer scores
+SAMPLE_ROWS = 1024  # of a chunk that are scored once the window is full
+FIRST_PART_ROWS = 16  # that no model can score
+
+
+class ScoredRows(NamedTuple):
+    """Progressive scores of some rows: labels (n,), scores f (n, problems), the model behind."""
+
+    y: Labels
+    f: Matrix
+    scores: Scores
+    is_sample: bool  # whether the score window takes them
+    is_complete: bool  # whether they are all rows of their part
+
+
+def learn_and_score(
+    model: Model,
+    before: int,
+    after: int,
+    rows: EncodedChunk,
+    chunk_rows: int,
+    needs_all: bool = False,
+    calibrate: bool = True,
+) -> list[ScoredRows]:
+    """Learn rows after the model, which has learned ``before`` rows, has scored some of them.
+
+    While there are few rows before them, they are learned in parts not longer than what precedes
+    them. With ``needs_all`` all rows are scored, else those that the window can take when ``after``
+    rows were learned.
+    """
+    n, found = rows.X.shape[0], list[ScoredRows]()
+    is_due = not (before // chunk_rows) % chunks_per_scoring(model)
+    step = max(1, chunk_rows // SAMPLE_ROWS) if before >= max(MAX_RECENT_SCORES, n) else 1
+    needed = n if is_due else 0
+    if is_due and before < n:
+        needed = max(1, min(MAX_RECENT_SCORES, after // 2))
+    for part in split_rows(before, n, n if needs_all else needed):
+        some = rows
+        if part != slice(0, n):
+            weight, t = (None if one is None else one[part] for one in (rows.weight, rows.t))
+            some = rows._replace(X=rows.X[part], y=rows.y[part], weight=weight, t=t)
+        is_sample = is_due and part.stop > n - needed
+        if model.is_fitted:
+            if needs_all and (step > 1 or not is_sample):
+                found.append(_score(model, some, 1, is_sample=False))
+            if is_sample:
+                found.append(_score(model, some, step, is_sample=True))
+        model.learn(some.X, some.y, some.weight, some.t, calibrate=calibrate)
+    return found
+
+
+def _score(model: Model, rows: EncodedChunk, step: int, is_sample: bool) -> ScoredRows:
+    """Score every ``step``-th row."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # predictions warn
+        scores = model.scores()
+        f = scores.of(rows.X[::step])
+        return ScoredRows(rows.y[::step], f, scores, is_sample, step == 1)
+
+
+def split_rows(before: int, n: int, needed: int) -> Iterator[slice]:
+    """Yield the parts in which n rows are learned after ``before`` rows.
+
+    Each is at most as long as all rows before it, except that parts before the last ``needed``
+    rows, whose scores are not used, are one.
+
+    Examples
+    --------
+    >>> from counterpoise.tables.scoring import split_rows
+    >>> [(part.start, part.stop) for part in split_rows(0, 600, 300)]
+    [(0, 256), (256, 512), (512, 600)]
+    """
+    ends = [0]
+    while ends[-1] < n:
+        ends.append(min(n, ends[-1] + max(before + ends[-1], FIRST_PART_ROWS)))
+    kept = [end for end, after in pairwise(ends) if end and after > n - needed]
+    yield from (slice(*pair) for pair in pairwise([0, *kept, n]))
+
+
+def max_scores(problems: int) -> int:
+    """Return how many scores are kept, of so many numbers each."""
+    return min(MAX_RECENT_SCORES, MAX_WINDOW_VALUES // problems)
+
+
+def push_scores(
+    window: Matrix | None, found: Sequence[ScoredRows], classes: list[Any], rows: int
+) -> Matrix | None:
+    """Add scores to a window (m, problems); those of other classes than there are now do not count.
+
+    Models of few rows give wild scores: of so many rows no more than the second half is kept.
+    None if there is nothing to compare with.
+    """
+    columns = n_score_columns(len(classes))
+    parts = [] if window is None or window.shape[1] != columns else [window]
+    for one in found:
+        if one.is_sample and one.scores.classes.labels.tolist() == classes:
+            ranks = ranking_scores(one.f, one.scores)
+            parts.append(ranks[np.isfinite(ranks).all(axis=1)])
+    if len(classes) < 2 or not sum(map(len, parts)):
+        return None
+    result: Matrix = np.concatenate(parts)[-max(1, min(max_scores(columns), rows // 2)) :]
+    return result
+
+
+def merge_windows(one: Matrix | None, two: Matrix | None, shares: tuple[int, int]) -> Matrix | None:
+    """Return one window (m, problems) of two, with scores of each by its share of the rows."""
+    if one is None or two is None:
+        return two if one is None else one
+    room = max_scores(one.shape[1])
+    first = min(len(one), max(room * shares[0] // max(sum(shares), 1), room - len(two)))
+    second = min(len(two), room - first)
+    result: Matrix = np.concatenate([one[len(one) - first :], two[len(two) - second :]])
+    return result
+
+
+class MetricsFile:
+    """JSON lines, one for every so many rows."""
+
+    def __init__(
+        self, path: str, model: str, every: int, rows: int, window: Window | None = None
+    ) -> None:
+        self.path, self.model, self.every = path, model, every
+        self.window = Confusion()
+        self._written = rows
+        if window is not None:
+            self._written = window.rows
+            self.window.counts = {(true, said): n for true, said, n in window.counts}
+        if os.path.exists(path):
+            self._cut(self._written)
+
+    def write(self, rows: int, last: bool = False) -> None:
+        """Write a line if one is due after so many rows ever learned, or if it is the last."""
+        due = rows // self.every > self._written // self.every
+        if not (due or (last and rows > self._written)):
+            return
+        line = json.dumps({"model": self.model, "rows": rows, **self.window.plain()}) + "\n"
+        with open(self.path, "ab", buffering=0) as file:
+            file.write(line.encode())
+        self.window, self._written = Confusion(), rows
+
+    def unsaid(self, rows: int) -> Window | None:
+        """Return what the model file is to know, now that the lines so far are on the disk.
+
+        ``rows`` were ever learned. None if the last line is about the last of them.
+        """
+        if os.path.exists(self.path):
+            with open(self.path, "ab") as file:
+                os.fsync(file.fileno())
+        if rows == self._written:
+            return None
+        counts = sorted((true, said, n) for (true, said), n in self.window.counts.items())
+        return Window(self._written, tuple(counts))
+
+    def _cut(self, rows: int) -> None:
+        """Cut lines off the end that are about rows that were not saved, and half a line."""
+        keep = 0
+        with open(self.path, "rb") as file:
+            for line in file:
+                whole = line.endswith(b"\n")
+                try:
+                    found = json.loads(line) if whole else {}
+                    ours = not whole or (found["model"] == self.model and found["rows"] >= 0)
+                except (ValueError, KeyError, TypeError):
+                    ours = False
+                if not ours or (keep == 0 and not whole):
+                    raise DataError(
+                        f"{self.path} is not a metrics file of {self.model}; name another file"
+                    )
+                if not whole or found["rows"] > rows:
+                    break
+                keep += len(line)
+        os.truncate(self.path, keep)
