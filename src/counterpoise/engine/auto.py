@@ -59,7 +59,7 @@ class AutoModel:
             )
         self.params = params
 
-    def copy_unlearned(self) -> AutoModel:
+    def copy_unfitted(self) -> AutoModel:
         """Return a model with the same parameters that has learned nothing."""
         return AutoModel(self.params)
 

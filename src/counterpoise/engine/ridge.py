@@ -144,7 +144,7 @@ class RidgeModel:
             )
         self.params = params
 
-    def copy_unlearned(self) -> RidgeModel:
+    def copy_unfitted(self) -> RidgeModel:
         """Return a model with the same parameters that has learned nothing."""
         return RidgeModel(self.params)
 

@@ -388,7 +388,7 @@ class TableModel:
         """Return an estimator that has learned nothing yet."""
         if self.prototype is None:
             return new_model(typed(self.given, encoding.labels), encoding.columns)
-        return self.prototype.copy_unlearned()
+        return self.prototype.copy_unfitted()
 
     def _max_features(self) -> float:
         """Return the features for whose moments of one class, and of a chunk, there is memory."""
