@@ -247,8 +247,8 @@ class NightlyJob:
             assert ids == {
                 "events": self.pending, "labels": set(self.labels), "learned": set(self.learned)
             }  # fmt: skip
-            batches = [store._read(n)[1] for n in base.select("batches")]
-            assert sum(batch.num_rows for batch in batches) == len(store) + store.waiting_labels
+            batches = [store._read(n) for n in base.select("contents")]
+            assert sum(batch.num_rows for batch in batches) == len(store)
             text = repr([batch.to_pylist() for batch in batches]) + repr(base.state)
             text += "".join(repr(base.select(name)) for name in (*ids, "inputs", "steps"))
         for name in sorted(os.listdir(self.job)):

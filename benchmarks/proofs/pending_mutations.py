@@ -75,7 +75,7 @@ def state(folder):
     shutil.copy(folder / "m.pending", folder / "copy.pending")
     with EventStore(str(folder / "copy.pending")) as store:
         rows = {table: list(store._base.select(table).values()) for table in TABLES}
-        tables = [store._read(n)[1].to_pylist() for n in store._base.select("batches")]
+        tables = [store._read(n).to_pylist() for n in store._base.select("contents")]
     rows["batches"] = [row[:5] + row[6:] for row in rows["batches"]]
     return model, {**rows, "contents": tables}
 

@@ -146,6 +146,8 @@ class DataError(ValueError):
     ----------
     message : Message
         Both.
+    row : int, optional
+        Position of the row in its chunk, if the problem is in one row.
 
     Examples
     --------
@@ -159,6 +161,8 @@ class DataError(ValueError):
     ...     print(error)
     the frame, row 2: no value in column 'amount'; fill it by the mean with missing="mean", ...
     """
+
+    row: int | None = None
 
     def __init__(self, problem: Words, *remedies: Suggestion) -> None:
         super().__init__(problem, *remedies)

@@ -83,7 +83,7 @@ def stored_bytes():
 def contents():
     """All values in the tables of the store, batches decoded."""
     with EventStore(pending_path("m")) as store:
-        tables = [store._read(n)[1].to_pylist() for n in store._base.select("batches")]
+        tables = [store._read(n).to_pylist() for n in store._base.select("contents")]
         rows = [list(store._base.select(t).values()) for t in ("events", "labels", "learned")]
     return repr(tables) + repr(rows)
 

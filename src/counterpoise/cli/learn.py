@@ -102,24 +102,15 @@ def add(
     stop: Callable[[], bool],
 ) -> list[tuple[Any, str]]:
     """Add new events and labels, and return the source of rows that are ready to be learned."""
-    from counterpoise.tables.delayed_labels import PendingRows, checker
+    from counterpoise.tables.delayed_labels import PendingRows, event_checker
     from counterpoise.tables.records import PENDING
 
-    for source, key in events:
-        check = checker(learner, store)
-        report(source, store.add_events(source, key, learner.chunk_rows, stop, check), "event")
-    for source, key in labels:
-        check_labels = learner.check_labels
-        new = store.add_labels(source, key, learner.chunk_rows, stop, check_labels)
-        report(source, new, "label")
+    for kind, inputs in (("event", events), ("label", labels)):
+        for source, key in inputs:
+            check = event_checker(learner, store) if kind == "event" else learner.check_labels
+            new = store.add(f"{kind}s", source, key, learner.chunk_rows, stop, check)
+            report(source, new, kind)
     return [(PendingRows(store), PENDING)]
-
-
-def labeled(store: Any, inputs: list[tuple[Any, str]]) -> list[tuple[Any, str]]:
-    """Return inputs of labeled rows whose ids are compared with those of a store."""
-    from counterpoise.tables.delayed_labels import LabeledRows
-
-    return [(LabeledRows(source, store, key), key) for source, key in inputs]
 
 
 def report(source: Any, new: int, what: str) -> None:
@@ -262,8 +253,7 @@ def learn(
             store.set_options(None if learner.model else given, expire_after or store.expire_after)
             named = [opened(path) for path in formats.expanded(labels or [])]
             inputs = add(learner, store, inputs, named, lambda: bool(stopped))
-        elif store is not None:
-            inputs = labeled(store, inputs)
+        learner.store = store
         with _ProgressAndMetrics(learner, metrics, metrics_every) as watch:
             new = learn_inputs(
                 learner,

@@ -66,22 +66,15 @@ def unlearn(
         for path in paths:
             source, key, events = input_of(learner, store, path, reading)
             keys.append(key)
-            if path == "-":
-                rows = job.unlearn_pipe(learner, source, meant, progress.chunk, change)
-            elif events is not None:
-                rows = job.unlearn_events(learner, events, meant, progress.chunk, change)
-                if meant is None:
-                    change.drop_input(key)
-            elif meant is None:
-                rows = job.unlearn(learner, source, key, progress.chunk, change)
-            else:
-                rows = job.unlearn_where(learner, source, key, meant, progress.chunk, change)
+            rows = job.unlearn(learner, source, key, progress.chunk, change, meant, events=events)
+            if events is not None and meant is None:
+                change.drop_input(key)
             told.append(f"{source.name}: {pluralize(rows, 'row')} unlearned")
             done[source.name] = {"unlearned_rows": rows}
         before = 0 if store is None else len(store)
         if store is not None:
             if meant is not None:
-                change.erase(matching(store, meant))
+                change.erase(store.find_pending(meant.among))
             change.plan(learner)
         learner.save()
         learn.settle(learner, store, is_finished=True)
@@ -109,27 +102,16 @@ def _erase_pending(model: str, meant: Any) -> int:
     from counterpoise.atomic_write import locked
 
     with locked(model), learn.opened_store(model, None) as store:
-        found = matching(store, meant)
+        found = store.find_pending(meant.among)
         store.erase_pending(found)
         store.compact()
     messages.info(f"{pluralize(len(found), 'pending event')} erased")
     return len(found)
 
 
-def matching(store: Any, meant: Any) -> list[str]:
-    """Return the ids of pending events that are meant."""
-    result: list[str] = store.find_pending(
-        lambda table: meant.among(
-            {name: table[name].combine_chunks() for name in table.column_names}, table.num_rows
-        )
-    )
-    return result
-
-
 def input_of(learner: Any, store: Any, path: str, reading: dict[str, Any]) -> tuple[Any, str, Any]:
-    """Return an input that was learned, its name in the records, and its events if it has some."""
+    """Return an input that was learned, its name, and its record in the store if it has events."""
     from counterpoise.readers import formats
-    from counterpoise.tables.delayed_labels import LearnedEvents
 
     source, key = formats.source(path, **reading), learner.key(path)
     found = None if store is None or path == "-" else store.find_input(source, key)
@@ -140,7 +122,7 @@ def input_of(learner: Any, store: Any, path: str, reading: dict[str, Any]) -> tu
         raise DataError(
             f"{source.name} contains labels of events; name the files of these events instead"
         )
-    return source, name, LearnedEvents(source, store, record)
+    return source, name, record
 
 
 def where_of(where: list[str] | None) -> Any:
@@ -237,10 +219,7 @@ def relabel(
         change, told, total, done = job.StoreChange(store), [], 0, dict[str, Any]()
         for path in formats.expanded(files or []):
             source, key, events = input_of(learner, store, path, reading)
-            if events is not None:
-                taken = job.unlearn_events(learner, events, meant, progress.chunk, change, new)
-            else:
-                taken = job.unlearn_where(learner, source, key, meant, progress.chunk, change, new)
+            taken = job.unlearn(learner, source, key, progress.chunk, change, meant, new, events)
             told.append(f"{source.name}: {pluralize(taken, 'row')} relabeled")
             done[source.name] = {"relabeled_rows": taken}
             total += taken

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
@@ -91,6 +92,8 @@ class Chunk:
         Whether the columns were accepted when these rows were stored.
     store_mark : ReadPosition, optional
         Mark of the store of pending events that goes with these rows of another input.
+    positions : tuple of int
+        Positions of the rows after ``first``, if they do not follow one another.
 
     Examples
     --------
@@ -120,6 +123,7 @@ class Chunk:
     kinds: dict[str, str] = field(default_factory=dict)
     is_checked: bool = False
     store_mark: ReadPosition | None = None
+    positions: tuple[int, ...] = ()
 
     def head(self, rows: int) -> Chunk:
         """The first ``rows`` rows, with the same mark."""
@@ -144,13 +148,20 @@ class Chunk:
             columns={name: column.filter(mask) for name, column in self.columns.items()},
             absent={name: flags[rows] for name, flags in self.absent.items()},
             entries=None if self.entries is None else self.entries[rows],
+            positions=tuple(compress(self.positions, rows)),
         )
 
+    def row_name(self, row: int) -> str:
+        """Return the input and the number of the row at a position of this chunk."""
+        at = self.positions[row] if row < len(self.positions) else row
+        return f"{self.source}, row {self.first + at}"
+
     def error(self, row: int, problem: Words, *remedies: Suggestion) -> DataError:
-        """Error about the row at a position of this chunk, counted from 0."""
-        where = f"{self.source}, row {self.first + row}: "
+        """Return the error about the row at a position of this chunk, counted from 0."""
         parts = (problem,) if isinstance(problem, str) else problem
-        return DataError((where, *parts), *remedies)
+        error = DataError((f"{self.row_name(row)}: ", *parts), *remedies)
+        error.row = row
+        return error
 
 
 def require_different(names: Sequence[str], source: str) -> None:

@@ -15,10 +15,10 @@ import numpy as np
 
 from counterpoise.arrays import Flags, Vector
 from counterpoise.encoding import cell_parsing
-from counterpoise.errors import DataError, OptionValue, Suggestion
+from counterpoise.errors import OptionValue, Suggestion
 from counterpoise.evaluate.cost_curve import should_alert
 from counterpoise.readers.chunk import Chunk
-from counterpoise.tables.records import MAX_RECENT_SCORES
+from counterpoise.tables.records import MAX_RECENT_SCORES, column_of
 
 DAY = 86400.0
 
@@ -223,15 +223,7 @@ def read(
 
     Missing values become ``default``; without one, they raise.
     """
-    if name not in chunk.columns:
-        has = ", ".join(map(repr, (chunk.offered or tuple(chunk.columns))[:12]))
-        raise DataError(
-            (
-                f"{chunk.source} has no column {name!r}, named by ",
-                OptionValue(option),
-                f"; it has {has}",
-            )
-        )
+    column_of(chunk, name, option)
     if option == "timestamp":
         found = cell_parsing.seconds(chunk, name, time_format=time_format)
     else:

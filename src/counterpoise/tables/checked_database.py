@@ -23,9 +23,13 @@ STATE = "state"
 MAX_VARIABLES = 500  # of one SQL statement
 MODULUS = 1 << 64
 PRIVATE = 0o600
-# Primary result codes of SQLite, see https://sqlite.org/rescode.html
-BUSY, FULL, IO_ERROR = (5, 6), (13,), (10,)
-FORBIDDEN = (3, 8, 14, 23)
+# By the primary result code of SQLite, see https://sqlite.org/rescode.html
+PROBLEMS = {
+    13: "cannot be written: the disk is full; free space and run the command again",
+    10: "cannot be read or written ({}); free space or correct the disk, and run the command again",
+    **dict.fromkeys((5, 6), "is in use by another process; wait until it has ended"),
+    **dict.fromkeys((3, 8, 14, 23), "cannot be opened for writing ({}); correct its permissions"),
+}
 
 
 class CheckedDatabase:
@@ -201,25 +205,9 @@ class CheckedDatabase:
         try:
             yield
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code in FULL:
-                raise DataError(
-                    f"{self.path} cannot be written: the disk is full; free space and run the "
-                    "command again"
-                ) from None
-            if code in IO_ERROR:
-                raise DataError(
-                    f"{self.path} cannot be read or written ({error}); free space or correct the "
-                    "disk, and run the command again"
-                ) from None
-            if code in FORBIDDEN:
-                raise DataError(
-                    f"{self.path} cannot be opened for writing ({error}); correct its permissions"
-                ) from None
-            if code in BUSY:
-                raise DataError(
-                    f"{self.path} is in use by another process; wait until it has ended"
-                ) from None
+            problem = PROBLEMS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+            if problem is not None:
+                raise DataError(f"{self.path} {problem.format(error)}") from None
             raise self.damaged(str(error)) from None
         except OSError as error:
             raise DataError(f"{self.path} cannot be written: {error.strerror or error}") from None

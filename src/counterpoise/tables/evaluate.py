@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import pyarrow as pa
 import scipy.sparse as sp
 
-from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Flags, Labels, Matrix, Vector
 from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder
@@ -26,8 +25,8 @@ from counterpoise.tables.alerts import ExpectedCost
 from counterpoise.tables.estimator import require_label
 from counterpoise.tables.inspect import standardized_coefficients
 from counterpoise.tables.model import TableModel
-from counterpoise.tables.records import column_of, duplicate_id_error, ids_of
-from counterpoise.tables.scoring import CHUNK_ROWS, TableScorer, ranking_scores
+from counterpoise.tables.records import IdRows, column_of, label_texts
+from counterpoise.tables.scoring import CHUNK_ROWS, ranking_scores
 
 PREFIX = "proba_stream_"  # of the column of each class in logged predictions
 
@@ -95,6 +94,42 @@ class Watcher(Protocol):
         ...
 
 
+class _LabeledPredictions:
+    """Labels and predictions of rows, chunk by chunk."""
+
+    def __init__(self, costs: ExpectedCost | None) -> None:
+        self._costs = costs
+        self._parts: list[tuple[Any, ...]] = []
+
+    def add(
+        self, chunk: Chunk, kept: Flags, y: Labels, guess: Labels, ranks: Matrix, p: Matrix,
+        alerts: Flags | None = None,
+    ) -> None:  # fmt: skip
+        """Add the rows of a chunk that are kept, with the stream's probabilities p (n, classes)."""
+        has_costs = self._costs is not None and self._costs.column is not None
+        price = self._costs.price(chunk, kept) if has_costs and self._costs else ()
+        self._parts.append((y, guess, ranks, p[:, 1:] if p.shape[1] == 2 else p, price, alerts))
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def evaluate(self, classes: Labels, unknown: Callable[[str], DataError]) -> EvaluationResult:
+        """Compare predictions with labels; ``unknown`` is the error about labels of no class."""
+        y, guess, f, p, price = (
+            np.concatenate([part[i] for part in self._parts]) for i in range(5)
+        )
+        if not np.isin(y, classes).any():
+            raise unknown(", ".join(map(repr, np.unique(y).tolist()[:5])))
+        metrics = measure(y, guess, f, classes)
+        result = Result("the model", guess, ravel_binary(f), 0, metrics, float("nan"), None)
+        flags = [part[5] for part in self._parts]
+        alerts = None if any(one is None for one in flags) else np.concatenate(flags)
+        if self._costs is None:
+            return EvaluationResult(result, y, p, alerts=alerts)
+        cost = self._costs.miss if self._costs.column is None else price
+        return EvaluationResult(result, y, p, cost, self._costs.alarm, alerts)
+
+
 def evaluate_model(
     stored: TableModel,
     sources: Iterable[Source],
@@ -103,124 +138,80 @@ def evaluate_model(
     prices: ExpectedCost | None = None,
     explain: int = 0,
 ) -> EvaluationResult:
-    """Compare predictions with labels.
+    """Compare predictions of a model with labels.
 
-    With ``ignore_unknown``, columns that the model does not know are left out, and so are rows that
-    have none of its own. ``prices`` say what mistakes cost. The first rows, ``explain`` of them,
+    With ``ignore_unknown``, columns that the model has not learned are left out, and so are rows
+    that have none of its own. ``prices`` contains the costs of mistakes. The first ``explain`` rows
     are explained.
     """
-    encoding = stored.encoding
-    true, predicted, scores, skipped, lacking = [], [], [], 0, dict[str, None]()
-    risks, costs, needed = [], [], () if prices is None else prices.columns
-    apart = None if ignore_unknown else needed
-    scorer, why = stored.scorer, _First(explain)
-    behind = scorer.scores
+    columns, needed = stored.encoding.columns, () if prices is None else prices.columns
+    rows, skipped, lacking = _LabeledPredictions(prices), 0, dict[str, None]()
+    scorer, first, n_first = stored.scorer, list[Matrix](), 0
+    scores = scorer.scores
 
     def wanted(name: str) -> bool:
-        return name in needed or encoding.columns.is_needed(name)
+        return name in needed or columns.is_needed(name)
 
     for source in sources:
         for chunk in scorer.read_chunks(source, wanted=wanted):
-            encoded, f = scorer.score(chunk, apart, has_labels=True)
+            encoded, f = scorer.score(chunk, None if ignore_unknown else needed, has_labels=True)
             skipped += int((~encoded.kept).sum())
             lacking |= dict.fromkeys(encoded.lacking)
             if len(f):
-                true.append(encoded.y)
-                predicted.append(behind.classes.best(f))
-                scores.append(ranking_scores(f, behind))
-                p = behind.probabilities(f, stream=True)
-                risks.append(p[:, 1:] if p.shape[1] == 2 else p)
-                why.take(encoded.X)
-                if prices is not None:
-                    price = prices.price(chunk, encoded.kept)
-                    costs.append(np.broadcast_to(price, len(encoded.y)))
+                guess, ranks = scores.classes.best(f), ranking_scores(f, scores)
+                p = scores.probabilities(f, stream=True)
+                rows.add(chunk, encoded.kept, encoded.y, guess, ranks, p)
+                if n_first < explain:
+                    part = encoded.X[: explain - n_first]
+                    first.append(part.toarray() if sp.issparse(part) else part.copy())
+                    n_first += part.shape[0]
             watch.chunk(source, chunk.rows)
-    if not true:
+    if not len(rows):
         raise DataError("there are no rows to evaluate")
-    y, guess, f = np.concatenate(true), np.concatenate(predicted), np.vstack(scores)
-    known = stored.classes
-    if not np.isin(y, known).any():
-        found = ", ".join(map(repr, np.unique(y).tolist()[:5]))
-        raise DataError(
-            f"no label in column {encoding.columns.label!r} is known to the model: they are "
-            f"{found}, and it knows {', '.join(map(repr, known[:5]))}; correct them, or learn such "
-            "rows first"
+
+    def unknown(found: str) -> DataError:
+        return DataError(
+            f"no label in column {columns.label!r} is known to the model: they are {found}, and it "
+            f"knows {', '.join(map(repr, stored.classes[:5]))}; correct them, or learn such rows "
+            "first"
         )
-    metrics = measure(y, guess, f, stored.estimator.labels)
+
+    found = rows.evaluate(stored.estimator.labels, unknown)
     terms, weights, _ = standardized_coefficients(stored)
-    result = Result("the model", guess, ravel_binary(f), 0, metrics, float("nan"), weights, terms)
-    price, alarm = None, 1.0
-    if prices is not None:
-        price = prices.miss if prices.column is None else np.concatenate(costs)
-        alarm = prices.alarm
-    return EvaluationResult(
-        result, y, np.vstack(risks), price, alarm,
-        skipped=skipped, lacking=tuple(lacking), reasons=why.reasons(scorer),
-    )  # fmt: skip
-
-
-class _First:
-    """First encoded rows, up to a number."""
-
-    def __init__(self, rows: int) -> None:
-        self._left, self._kept = rows, list[Matrix]()
-
-    def take(self, X: Rows) -> None:
-        """Keep rows, if more are wanted."""
-        if self._left > 0:
-            part = X[: self._left]
-            self._kept.append(part.toarray() if sp.issparse(part) else part.copy())
-            self._left -= part.shape[0]
-
-    def reasons(self, scorer: TableScorer) -> Explanation | None:
-        """Reasons by column, if there are rows."""
-        if not self._kept:
-            return None
-        return scorer.explain(np.vstack(self._kept))
-
-
-ROWS = 8192
+    return replace(
+        found,
+        result=replace(found.result, weights=weights, terms=terms),
+        skipped=skipped,
+        lacking=tuple(lacking),
+        reasons=scorer.explain(np.vstack(first)) if first else None,
+    )
 
 
 class LoggedEvaluation(NamedTuple):
-    """A verdict on predictions that were served."""
+    """Evaluation of logged predictions."""
 
-    verdict: EvaluationResult  # those with a label
+    verdict: EvaluationResult  # of those with a label
     waiting: int  # predictions whose label has not come
     strange: int  # labels of rows that were never predicted
-    classes: list[str]  # the labels that the predictions know
+    classes: list[str]  # the labels of the predictions
 
 
 def labels_of(
     sources: Iterable[Source], name: str, label: str | None, watch: Watcher
 ) -> dict[str, str]:
     """Return the label of each id, as text; ``label`` is the column, or None if it is clear."""
-    result: dict[str, str] = {}
-    where: dict[str, str] = {}
+    result, rows = dict[str, str](), IdRows()
     for source in sources:
-        for chunk in source.chunks(ROWS, ReadPosition(), {}, lambda _: True):
+        for chunk in source.chunks(CHUNK_ROWS, ReadPosition(), {}, lambda _: True):
             column_of(chunk, name, "id")
-            column = label or only_other(chunk, name)
-            column_of(chunk, column, "label")
-            text = cell_parsing.texts(chunk, column)
-            if text.null_count:
-                row = int(text.is_null().to_numpy(zero_copy_only=False).argmax())
-                raise chunk.error(
-                    row, f"no label in column {column!r}", Suggestion("fill it in or drop the row")
-                )
-            for row, (one, said) in enumerate(
-                zip(ids_of(chunk, name), text.to_pylist(), strict=True)
-            ):
-                if one in result:
-                    raise duplicate_id_error(chunk, row, name, one, where[one])
-                result[one] = said
-                where[one] = f"{chunk.source}, row {chunk.first + row}"
+            texts = label_texts(chunk, label or only_other(chunk, name))
+            result |= zip(rows.add(chunk, name), texts, strict=True)
             watch.chunk(source, chunk.rows)
     return result
 
 
 def only_other(chunk: Chunk, name: str) -> str:
-    """Return the one column besides the ids, or raise if there are several."""
+    """Return the one column next to the ids, or raise if there are several."""
     others = [c for c in chunk.offered or chunk.columns if c != name]
     if len(others) != 1:
         has = ", ".join(map(repr, others[:12])) or "none"
@@ -238,98 +229,54 @@ def evaluate_logged(
     watch: Watcher,
     prices: ExpectedCost | None = None,
 ) -> LoggedEvaluation:
-    """Judge predictions by labels that are known by id.
+    """Compare logged predictions with labels by id.
 
-    ``name`` is the column of the ids, and ``prices`` say what mistakes cost.
+    ``name`` is the column of the ids. ``prices`` contains the costs of mistakes.
     """
-    parts: list[_Part] = []
-    seen: dict[str, str] = {}
-    classes: list[str] | None = None
+    rows, seen, classes = _LabeledPredictions(prices), IdRows(), list[str]()
     waiting = skipped = 0
     for source in sources:
-        for chunk in source.chunks(ROWS, ReadPosition(), {}, lambda _: True):
+        for chunk in source.chunks(CHUNK_ROWS, ReadPosition(), {}, lambda _: True):
             found = _classes(chunk)
-            if classes is not None and found != classes:
+            if classes and found != classes:
                 raise DataError(
                     f"{chunk.source} predicts {', '.join(found)}, and the files before it "
-                    f"{', '.join(classes)}; judge them one by one"
+                    f"{', '.join(classes)}; evaluate them one by one"
                 )
             classes = found
             column_of(chunk, "prediction", "predictions")
-            ids = ids_of(chunk, name)
-            for row, one in enumerate(ids):
-                if one in seen:
-                    raise duplicate_id_error(chunk, row, name, one, seen[one])
-                seen[one] = f"{chunk.source}, row {chunk.first + row}"
-            known = np.array([one in labels for one in ids], dtype=bool)
-            told = cell_parsing.texts(chunk, "prediction").is_valid().to_numpy(zero_copy_only=False)
-            waiting += int((~known).sum())
-            skipped += int((known & ~told).sum())
-            kept = known & told
+            ids = seen.add(chunk, name)
+            has_label = np.array([one in labels for one in ids], dtype=bool)
+            guess = np.array(cell_parsing.texts(chunk, "prediction").to_pylist(), dtype=object)
+            kept = has_label & (guess != None)  # noqa: E711
+            waiting += int((~has_label).sum())
+            skipped += int((has_label & ~kept).sum())
             if kept.any():
-                parts.append(
-                    _part(chunk, kept, [labels.get(one, "") for one in ids], classes, prices)
+                y = np.array(
+                    [labels[one] for one, is_kept in zip(ids, kept, strict=True) if is_kept]
                 )
+                p = np.stack([_probabilities(chunk, label)[kept] for label in classes], 1)
+                # Rank by the stream probabilities: their columns name the class, the score's not.
+                with np.errstate(divide="ignore"):
+                    ranks = one_vs_rest_log_odds(np.log(p))[:, int(len(classes) == 2) :]
+                alerts = _booleans(chunk, "alert")[kept] if "alert" in chunk.columns else None
+                rows.add(chunk, kept, y, guess[kept].astype(str), ranks, p, alerts)
             watch.chunk(source, chunk.rows)
-    if not parts or classes is None:
+    if not len(rows):
         raise DataError(
             f"no prediction has a label: {len(seen):,} were read, and {len(labels):,} labels; do "
             f"both have the same {name!r}?"
         )
-    y = np.array([label for part in parts for label in part.y])
-    guess = np.array([label for part in parts for label in part.predicted])
-    f, p = np.vstack([part.f for part in parts]), np.vstack([part.p for part in parts])
-    known_labels = np.array(classes)
-    if not np.isin(y, known_labels).any():
-        raise DataError(
-            f"no label is one that was predicted: they are {', '.join(np.unique(y).tolist()[:5])}, "
-            f"and the predictions know {', '.join(classes[:5])}; name the right column",
+
+    def unknown(found: str) -> DataError:
+        return DataError(
+            f"no label is one that was predicted: they are {found}, and the predictions know "
+            f"{', '.join(map(repr, classes[:5]))}; name the right column",
             Suggestion("", "label"),
         )
-    metrics = measure(y, guess, f, known_labels)
-    result = Result("the model", guess, ravel_binary(f), 0, metrics, float("nan"), None)
-    alerts = None
-    if all(part.alert is not None for part in parts):
-        alerts = np.concatenate([part.alert for part in parts if part.alert is not None])
-    price: Any = None
-    alarm = 1.0
-    if prices is not None:
-        price = prices.miss
-        if prices.column is not None:
-            price = np.concatenate([part.price for part in parts])
-        alarm = prices.alarm
-    verdict = EvaluationResult(result, y, p, price, alarm, alerts, skipped)
-    return LoggedEvaluation(verdict, waiting, len(labels.keys() - seen.keys()), classes)
 
-
-class _Part(NamedTuple):
-    y: list[str]
-    predicted: list[str]
-    f: Matrix
-    p: Matrix
-    alert: Flags | None
-    price: Vector
-
-
-def _part(
-    chunk: Chunk, kept: Flags, labels: list[str], classes: list[str], prices: ExpectedCost | None
-) -> _Part:
-    """Return the logged predictions of the selected rows of a chunk."""
-    at = np.flatnonzero(kept)
-    said = cell_parsing.texts(chunk, "prediction").to_pylist()
-    two = len(classes) == 2
-    p = np.stack([_numbers(chunk, f"{PREFIX}{label}")[kept] for label in classes], 1)
-    # Rank by the stream probabilities: their columns name the class, the score's does not.
-    with np.errstate(divide="ignore"):
-        f = one_vs_rest_log_odds(np.log(p))[:, int(two) :]
-    alert = None
-    if "alert" in chunk.columns:
-        alert = _flags(chunk, "alert")[kept]
-    price = np.empty(0)
-    if prices is not None and prices.column is not None:
-        price = prices.price(chunk, kept)
-    risks = p[:, int(two) :]
-    return _Part([labels[i] for i in at], [said[i] for i in at], f, risks, alert, price)
+    result = replace(rows.evaluate(np.array(classes), unknown), skipped=skipped)
+    return LoggedEvaluation(result, waiting, len(labels.keys() - seen.keys()), classes)
 
 
 def _classes(chunk: Chunk) -> list[str]:
@@ -343,27 +290,21 @@ def _classes(chunk: Chunk) -> list[str]:
     return found
 
 
-def _numbers(chunk: Chunk, name: str) -> Vector:
-    column_of(chunk, name, "predictions")
-    return cell_parsing.numbers(chunk, name)
+def _probabilities(chunk: Chunk, label: str) -> Vector:
+    column_of(chunk, f"{PREFIX}{label}", "predictions")
+    return cell_parsing.numbers(chunk, f"{PREFIX}{label}")
 
 
-def _flags(chunk: Chunk, name: str) -> Flags:
-    """Truth values, as they are or as text."""
-    column = chunk.columns[name]
-    if pa.types.is_boolean(column.type):
-        result: Flags = column.fill_null(False).to_numpy(zero_copy_only=False)
-        return result
-    text = [str(value).lower() for value in column.to_pylist()]
-    strange = [
-        i for i, value in enumerate(text) if value not in ("true", "false", "none", "1", "0")
-    ]
-    if strange:
-        raise chunk.error(
-            strange[0],
-            f"column {name!r} holds {text[strange[0]]!r}, which is neither true nor false",
-            Suggestion("correct it"),
-        )
+def _booleans(chunk: Chunk, name: str) -> Flags:
+    """Return booleans, as they are or as text, (rows,)."""
+    text = [str(value).lower() for value in chunk.columns[name].to_pylist()]
+    for row, value in enumerate(text):
+        if value not in ("true", "false", "none", "1", "0"):
+            raise chunk.error(
+                row,
+                f"column {name!r} holds {value!r}, which is neither true nor false",
+                Suggestion("correct it"),
+            )
     return np.array([value in ("true", "1") for value in text], dtype=bool)
 
 

@@ -17,6 +17,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import compress, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,23 +27,61 @@ from xxhash import xxh3_128_hexdigest
 
 from counterpoise.arrays import Flags
 from counterpoise.encoding import cell_parsing
-from counterpoise.errors import DataError, OptionValue, Suggestion, Words
+from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.tables.checked_database import CheckedDatabase
-from counterpoise.tables.records import Record, column_of, duplicate_id_error, ids_of, is_prefix
+from counterpoise.tables.records import (
+    IdRows,
+    Record,
+    duplicate_id_error,
+    ids_of,
+    is_prefix,
+    label_texts,
+)
 
 SUFFIX = ".pending"
 VERSION = 1
 ABSENT = "\x00absent\x00"  # before the name of a column: rows that do not have it
 POSITION = "\x00position"  # of a row in its chunk
-EVENTS, LABELS = "events", "labels"
+EVENTS, LABELS, LEARNED = "events", "labels", "learned"
+
+
+class Batch(NamedTuple):
+    """Description of the rows of one chunk that were stored."""
+
+    n: int
+    kind: str  # EVENTS or LABELS
+    source: str
+    first: int  # number of the first row within the input
+    format: str  # JSON of what the chunk was like, except for its columns
+    added: float  # time in seconds
+    input: str  # name of the input
+    mark: str  # JSON of the record of the input after these rows
+
+
+class StoredRow(NamedTuple):
+    """Pending event, or label that waits."""
+
+    id: str
+    batch: int
+    position: int  # in the batch
+    label: str = ""  # as text
+
+
+class Learned(NamedTuple):
+    """Label of a learned event."""
+
+    label: str  # the present label as text; empty if the record of the input has it
+    input: str  # name of the labeled input; empty if the event and its label came separately
+
+
 TABLES = {
     "inputs": ("key", "kind", "mark"),
-    "batches": ("n", "kind", "source", "first", "format", "added", "input", "mark"),
+    "batches": Batch._fields,
     "contents": ("n", "data"),
-    EVENTS: ("id", "batch", "position"),
-    LABELS: ("id", "batch", "position"),
-    "learned": ("id", "label", "input"),
+    EVENTS: StoredRow._fields[:3],
+    LABELS: StoredRow._fields,
+    LEARNED: ("id", *Learned._fields),
     "steps": ("n", "digest", "change"),
 }
 INITIAL_STATE: dict[str, Any] = {
@@ -63,8 +102,6 @@ class JoinedChunk(Chunk):
     """Events with their labels."""
 
     ids: tuple[str, ...] = ()  # id of each row
-    # position of each row in its input, counted from 0 at ``first``
-    positions: tuple[int, ...] = ()
     # input and row of each event, where the positions are those of labels
     origins: tuple[str, ...] = ()
     # whether the model has learned the row with its label by the store, where some were not
@@ -73,24 +110,15 @@ class JoinedChunk(Chunk):
 
     def only(self, rows: Flags) -> JoinedChunk:
         """Return the rows that are meant, with the same mark."""
-        at = np.flatnonzero(rows).tolist()
         part = super().only(rows)
         assert isinstance(part, JoinedChunk)
-        return replace(
-            part,
-            ids=_taken(self.ids, at),
-            positions=_taken(self.positions, at),
-            origins=_taken(self.origins, at),
-            learned=_taken(self.learned, at),
-            inputs=_taken(self.inputs, at),
-        )
+        names = ("ids", "origins", "learned", "inputs")
+        values: Any = {name: tuple(compress(getattr(self, name), rows)) for name in names}
+        return replace(part, **values)
 
-    def error(self, row: int, problem: Words, *remedies: Suggestion) -> DataError:
-        """Return the error about a row, with the label and the event."""
-        where = f"{self.source}, row {self.first + self.positions[row]}"
-        where += f" ({self.origins[row]}): " if self.origins else ": "
-        parts = (problem,) if isinstance(problem, str) else problem
-        return DataError((where, *parts), *remedies)
+    def row_name(self, row: int) -> str:
+        """Return the input and the number of a label and of its event."""
+        return super().row_name(row) + (f" ({self.origins[row]})" if self.origins else "")
 
 
 def pending_path(model: str) -> str:
@@ -101,13 +129,6 @@ def pending_path(model: str) -> str:
 def has_store(model: str) -> bool:
     """Return whether a store exists next to a model."""
     return os.path.lexists(pending_path(model))
-
-
-class Learned(NamedTuple):
-    """Label of a learned event."""
-
-    label: str  # the present label as text; empty if the record of the input has it
-    input: str  # name of the labeled input; empty if the event and its label came separately
 
 
 class EventStore:
@@ -124,9 +145,9 @@ class EventStore:
     >>> store = EventStore(str(folder / "model.pending"), id="payment")
     >>> store.label, never = "fraud", lambda: False
     >>> monday, labels = (source(str(folder / f"{name}.csv")) for name in ("monday", "labels"))
-    >>> store.add_events(monday, "monday", 8192, never, lambda chunk: {})
+    >>> store.add("events", monday, "monday", 8192, never, lambda chunk: {})
     2
-    >>> store.add_labels(labels, "labels", 8192, never, lambda chunk: None)
+    >>> store.add("labels", labels, "labels", 8192, never, lambda chunk: None)
     2
     >>> for chunk in store.joined(lambda name: True):  # learn it, and save the model with its mark
     ...     print(chunk.ids, chunk.columns["fraud"].to_pylist())
@@ -140,9 +161,8 @@ class EventStore:
     def __init__(self, path: str, id: str | None = None) -> None:  # noqa: A002
         self.path = path
         if id is None and not os.path.lexists(path):
-            model = path.removesuffix(SUFFIX)
             raise DataError(
-                f"{model} has no pending events",
+                f"{path.removesuffix(SUFFIX)} has no pending events",
                 Suggestion("name the column that joins events and labels", "id"),
             )
         self._base = CheckedDatabase(path, TABLES, {**INITIAL_STATE, "id": id})
@@ -159,10 +179,10 @@ class EventStore:
             self._base.close()
             raise
         self.id: str = state["id"]
-        self.label: str | None = None
+        self.label = ""  # column of the labels
         self._claimed: set[str] = set()  # ids of steps since the last settlement
         steps = self._base.select("steps")
-        self._tip = max(steps.values())[1] if steps else (state["mark"] or ["", 0])[0]
+        self._tip = max(steps.values())[1] if steps else self._mark[0]
 
     def __enter__(self) -> EventStore:
         return self
@@ -184,7 +204,7 @@ class EventStore:
     @property
     def learned_ids(self) -> int:
         """Number of ids of events that were learned."""
-        return self._base.count("learned")
+        return self._base.count(LEARNED)
 
     @property
     def waiting_labels(self) -> int:
@@ -226,161 +246,107 @@ class EventStore:
     def find_input(self, source: Source, key: str) -> tuple[str, str, Record] | None:
         """Return name, kind and record of an input by its content; None if it is unknown.
 
-        ``key`` is its name now. A name is enough for an input that can be read only once.
+        ``key`` is its name now. A name is enough for an input that can be read only once, and for
+        one that has changed.
         """
         inputs = self._base.select("inputs")
-        if not os.path.isfile(source.path):
-            return self._record(inputs[key]) if key in inputs else None
-        starts = {
-            kind: source.starts(self._wanted(kind)) for kind in {r[1] for r in inputs.values()}
-        }
-        for name in sorted(inputs, key=lambda name: name != key):
-            _, kind, record = self._record(inputs[name])
-            if is_prefix(record, source, starts[kind], self._wanted(kind)):
-                return name, kind, record
-        return self._record(inputs[key]) if key in inputs else None  # it has changed
+        if os.path.isfile(source.path):
+            kinds = {kind for _, kind, _ in inputs.values()}
+            starts = {kind: source.starts(self._wanted(kind)) for kind in kinds}
+            for name in sorted(inputs, key=lambda name: name != key):
+                _, kind, text = inputs[name]
+                record = _unpack(text)
+                if is_prefix(record, source, starts[kind], self._wanted(kind)):
+                    return name, kind, record
+        if key not in inputs:
+            return None
+        return key, inputs[key][1], _unpack(inputs[key][2])
 
-    def add_events(
+    def add(
         self,
+        kind: str,
         source: Source,
         key: str,
         rows: int,
         stop: Callable[[], bool],
-        check: Callable[[Chunk], dict[str, str]],
+        check: Callable[[Chunk], dict[str, str] | None],
     ) -> int:
-        """Add the new events of an input in chunks of ``rows`` rows; return their number.
+        """Add the new events or labels of an input in chunks of ``rows`` rows; return their number.
 
-        ``check`` raises if a chunk cannot be learned, and returns the types of its columns.
+        ``check`` raises if a chunk cannot be learned, and returns the types of columns of events.
+        Labels count once the model has learned one of them or a later one, or the run has ended.
         """
-        key, record = self._resumed(source, key, EVENTS)
+        key, before, record = self.find_input(source, key) or (key, kind, Record())
+        if before != kind:
+            raise DataError(
+                f"{source.name} was given as {before} before; give it as {before} again"
+            )
         new = 0
-        for chunk in source.chunks(rows, record.mark, {}, self._wanted(EVENTS)):
+        for chunk in source.chunks(rows, record.mark, {}, self._wanted(kind)):
             if stop():
                 break
             if chunk.entries is not None:
                 raise DataError(f"{chunk.source} is LIBSVM, whose rows have no ids to join by")
-            ids = ids_of(chunk, self.id)
-            self._require_new(chunk, ids, EVENTS)
+            texts = [""] * chunk.rows if kind == EVENTS else label_texts(chunk, self.label)
+            ids = IdRows().add(chunk, self.id)
+            self._require_new(chunk, ids, kind)
             kinds = check(chunk)
             record = replace(record, mark=chunk.mark, starts=record.starts or chunk.starts)
-            columns = dict(chunk.columns)
-            columns |= {f"{ABSENT}{name}": pa.array(flags) for name, flags in chunk.absent.items()}
             with self._base.transaction():
-                form = {name: getattr(chunk, name) for name in ("cells", "table", "offered")}
-                form["categorical"] = sorted(chunk.categorical)
-                form["types"] = [f"{name}: {column.type}" for name, column in columns.items()]
-                self._add_batch(EVENTS, chunk, columns, form, key, record, ids)
-                self._set_input(key, EVENTS, record)
-                self._base.state["kinds"] |= kinds
+                n = self._base.state["batch"] = self._base.state["batch"] + 1
+                rows_of = zip(ids, [n] * len(ids), range(len(ids)), texts, strict=True)
+                self._add_batch(kind, chunk, key, record, list(map(StoredRow._make, rows_of)))
+                if kind == EVENTS:
+                    self._set_input(key, EVENTS, _pack(record))
+                    self._base.state["kinds"] |= kinds or {}
             new += chunk.rows
         return new
-
-    def add_labels(
-        self,
-        source: Source,
-        key: str,
-        rows: int,
-        stop: Callable[[], bool],
-        check: Callable[[Chunk], None],
-    ) -> int:
-        """Add the new labels of an input in chunks of ``rows`` rows; return their number.
-
-        ``check`` raises if labels of a chunk cannot be learned. Labels count once the model has
-        learned one of them or a later one, or the run has ended.
-        """
-        label = self.label or ""
-        key, record = self._resumed(source, key, LABELS)
-        new = 0
-        for chunk in source.chunks(rows, record.mark, {}, self._wanted(LABELS)):
-            if stop():
-                break
-            column = column_of(chunk, label, "label")
-            ids = ids_of(chunk, self.id)
-            self._require_new(chunk, ids, LABELS)
-            if column.null_count:
-                row = int(column.is_null().to_numpy(zero_copy_only=False).argmax())
-                raise chunk.error(
-                    row, f"no label in column {label!r}", Suggestion("fill it in or drop the row")
-                )
-            check(chunk)
-            record = replace(record, mark=chunk.mark, starts=record.starts or chunk.starts)
-            columns = {"id": pa.array(ids, pa.string()), "label": column}
-            with self._base.transaction():
-                form = {"cells": chunk.cells}
-                self._add_batch(LABELS, chunk, columns, form, key, record, ids)
-            new += chunk.rows
-        return new
-
-    def _resumed(self, source: Source, key: str, kind: str) -> tuple[str, Record]:
-        found = self.find_input(source, key)
-        if found is None:
-            return key, Record()
-        if found[1] != kind:
-            raise DataError(
-                f"{source.name} was given as {found[1]} before; give it as {found[1]} again"
-            )
-        return found[0], found[2]
 
     def _wanted(self, kind: str) -> Callable[[str], bool]:
-        named = None if kind == EVENTS else {self.id, self.label}
-        return lambda name: named is None or name in named
+        return lambda name: kind == EVENTS or name in (self.id, self.label)
 
     def _require_new(self, chunk: Chunk, ids: list[str], kind: str) -> None:
-        """Raise if an id occurs twice, or was stored or learned before."""
-        first: dict[str, int] = {}
+        """Raise if an id was stored or learned before."""
+        learned, stored = self._base.select(LEARNED, ids), self._rows(kind, ids)
         for row, one in enumerate(ids):
-            if one in first:
-                before = f"{chunk.source}, row {chunk.first + first[one]}"
+            if one not in learned and one not in stored:
+                continue
+            origin = self._origins([stored[one]])[0] if one in stored else ""
+            if kind == EVENTS:
+                before = "an event that was learned" if one in learned else origin
                 raise duplicate_id_error(chunk, row, self.id, one, before)
-            first[one] = row
-        learned = self._base.select("learned", ids)
-        stored = self._base.select(kind, ids)
-        for one in ids:
-            if kind == LABELS and (one in learned or one in stored):
-                origin = f" in {self._origins([stored[one]])[0]}" if one in stored else ""
-                raise chunk.error(
-                    first[one],
-                    f"{self.id} {one!r} has its label already{origin}",
-                    Suggestion("leave the row out"),
-                    Suggestion("change a label with counterpoise relabel"),
-                )
-            if one in learned:
-                raise duplicate_id_error(
-                    chunk, first[one], self.id, one, "an event that was learned"
-                )
-            if one in stored:
-                raise duplicate_id_error(
-                    chunk, first[one], self.id, one, self._origins([stored[one]])[0]
-                )
+            raise chunk.error(
+                row,
+                f"{self.id} {one!r} has its label already{f' in {origin}' if origin else ''}",
+                Suggestion("leave the row out"),
+                Suggestion("change a label with counterpoise relabel"),
+            )
 
     def _add_batch(
-        self,
-        kind: str,
-        chunk: Chunk,
-        columns: Mapping[str, Any],
-        form: Mapping[str, Any],
-        key: str,
-        record: Record,
-        ids: list[str],
+        self, kind: str, chunk: Chunk, key: str, record: Record, rows: list[StoredRow]
     ) -> None:
-        n = self._base.state["batch"] = self._base.state["batch"] + 1
-        table = pa.table({**columns, POSITION: pa.array(range(chunk.rows), pa.int32())})
-        row = (
-            n, kind, chunk.source, chunk.first, json.dumps(form), time.time(), key, _packed(record),
-        )  # fmt: skip
-        self._base.insert("batches", [row])
-        self._base.insert("contents", [(n, bytes_of(table))])
-        self._base.insert(kind, [(one, n, position) for position, one in enumerate(ids)])
+        """Store the rows of a chunk, inside a transaction."""
+        n, form = rows[0].batch, dict[str, Any](cells=chunk.cells)
+        if kind == LABELS:
+            form["type"] = _label_type(chunk.columns[self.label].type)
+        else:
+            columns = dict(chunk.columns)
+            columns |= {f"{ABSENT}{name}": pa.array(flags) for name, flags in chunk.absent.items()}
+            form |= {"table": chunk.table, "offered": chunk.offered}
+            form["categorical"] = sorted(chunk.categorical)
+            form["types"] = [f"{name}: {column.type}" for name, column in columns.items()]
+            table = pa.table({**columns, POSITION: pa.array(range(chunk.rows), pa.int32())})
+            self._base.insert("contents", [(n, bytes_of(table))])
+        batch = Batch(
+            n, kind, chunk.source, chunk.first, json.dumps(form), time.time(), key, _pack(record)
+        )
+        self._base.insert("batches", [batch])
+        self._base.insert(kind, [row[: len(TABLES[kind])] for row in rows])
 
-    def _set_input(self, key: str, kind: str, record: Record | None) -> None:
+    def _set_input(self, key: str, kind: str, text: str | None) -> None:
         self._base.delete("inputs", [key])
-        if record is not None:
-            self._base.insert("inputs", [(key, kind, _packed(record))])
-
-    def _record(self, row: tuple[Any, ...]) -> tuple[str, str, Record]:
-        key, kind, text = row
-        plain = json.loads(text)
-        return key, kind, Record(ReadPosition(**plain["mark"]), tuple(plain["starts"]))
+        if text is not None:
+            self._base.insert("inputs", [(key, kind, text)])
 
     # Rows that are ready to be learned
 
@@ -389,84 +355,83 @@ class EventStore:
 
         A chunk has events of one format with the same columns, as a file would have them.
         """
-        rows, label = self._mark[1], self.label or ""
-        for n in [row[0] for row in self._base.select("batches").values() if row[1] == LABELS]:
-            batch, table = self._read(n)
-            ids = table["id"].to_pylist()
-            events = self._base.select(EVENTS, [one for one in ids if one not in self._claimed])
-            groups: dict[str, list[int]] = {}
-            batches = self._base.select("batches", {row[1] for row in events.values()})
-            for at, one in enumerate(ids):
-                if one in events:
-                    groups.setdefault(batches[events[one][1]][4], []).append(at)
-            texts = cell_parsing.texts(bare_chunk(table["label"]), "label").to_pylist()
+        rows, batches = self._mark[1], self._batches()
+        waiting = sorted(self._rows(LABELS).values(), key=lambda row: row[1:3])
+        for n, labels in groupby(waiting, key=lambda row: row.batch):
+            free = [row for row in labels if row.id not in self._claimed]
+            events = self._rows(EVENTS, [row.id for row in free])
+            groups: dict[str, list[StoredRow]] = {}
+            for row in free:
+                if row.id in events:
+                    groups.setdefault(batches[events[row.id].batch].format, []).append(row)
             for form, group in groups.items():
                 rows += len(group)
-                learn = {ids[at]: texts[at] for at in group}
-                digest = self.plan({"learn": learn, "input": ""}, n)
-                found = [events[ids[at]] for at in group]
-                labels = whole(table["label"].take(pa.array(group, pa.int64())))
-                if json.loads(batch[4])["cells"] and not json.loads(form)["cells"]:
-                    labels = as_numbers(labels)
-                yield self._joined_chunk(
-                    batch, json.loads(form), found, {label: labels}, wanted,
-                    ReadPosition(rows, 0, digest), tuple(table[POSITION].take(group).to_pylist()),
-                )  # fmt: skip
+                digest = self.plan({"learn": {row.id: row.label for row in group}, "input": ""}, n)
+                found, mark = [events[row.id] for row in group], ReadPosition(rows, 0, digest)
+                yield self._join(batches[n], group, found, json.loads(form), wanted, mark)
 
-    def _joined_chunk(
+    def _join(
         self,
-        batch: tuple[Any, ...],
+        batch: Batch,
+        labels: list[StoredRow],
+        events: list[StoredRow],
         form: Mapping[str, Any],
-        events: list[tuple[Any, ...]],
-        label: Mapping[str, pa.Array],
         wanted: Callable[[str], bool],
         mark: ReadPosition,
-        positions: tuple[int, ...],
     ) -> JoinedChunk:
-        tables, index, offset = [], dict[tuple[int, int], int](), 0
-        for n in sorted({row[1] for row in events}):
-            table = self._read(n)[1]
-            index |= {(n, at): offset + k for k, at in enumerate(table[POSITION].to_pylist())}
+        tables, index = [], dict[tuple[int, int], int]()
+        for n in sorted({row.batch for row in events}):
+            table = self._read(n)
+            index |= {(n, at): len(index) + k for k, at in enumerate(table[POSITION].to_pylist())}
             tables.append(table)
-            offset += table.num_rows
-        order = pa.array([index[row[1], row[2]] for row in events], pa.int64())
+        order = pa.array([index[row.batch, row.position] for row in events], pa.int64())
         table = pa.concat_tables(tables).take(order)
         names = [name for name in table.column_names if not name.startswith("\x00")]
-        columns = {name: whole(table[name]) for name in names if wanted(name)}
-        absent = {
-            name: np.asarray(table[ABSENT + name].to_numpy(), dtype=bool)
-            for name in columns
-            if ABSENT + name in table.column_names
-        }
-        (column,) = label
-        offered = tuple(form["offered"])
+        columns = {name: table[name].combine_chunks() for name in names if wanted(name)}
+        columns[self.label] = _label_array(labels, json.loads(batch.format), form["cells"])
         return JoinedChunk(
-            batch[2],
-            batch[3],
+            batch.source,
+            batch.first,
             len(events),
-            {**columns, **label},
+            columns,
             mark,
             cells=form["cells"],
             table=form["table"],
-            offered=(*offered, column) if form["table"] else (),
-            absent=absent,
-            names=() if form["table"] else (*names, column),
+            offered=(*form["offered"], self.label) if form["table"] else (),
+            absent={
+                name: np.asarray(table[ABSENT + name].to_numpy(), dtype=bool)
+                for name in columns
+                if ABSENT + name in table.column_names
+            },
+            names=() if form["table"] else (*names, self.label),
             starts=(mark.hash,),
             categorical=frozenset(form["categorical"]),
             kinds=self.kinds,
             is_checked=True,
-            ids=tuple(row[0] for row in events),
-            positions=positions,
+            positions=tuple(row.position for row in labels),
+            ids=tuple(row.id for row in events),
             origins=tuple(self._origins(events)),
         )
 
-    def claim_ids(self, chunk: Chunk, key: str, labels: Iterable[str | None]) -> ReadPosition:
-        """Plan to learn the rows of a labeled chunk that has ids; return the mark of the store.
+    def claim(
+        self, chunks: Iterable[Chunk], key: str, wanted: Callable[[str], bool]
+    ) -> Iterator[Chunk]:
+        """Plan to learn the chunks of a labeled input that has ids, and yield them.
 
         Their pending events and labels are deleted then. Raises if an id was learned before.
         """
-        ids = ids_of(chunk, self.id)
-        learned, waiting = self._base.select("learned", ids), self._base.select(LABELS, ids)
+        for chunk in chunks:
+            if self.id in chunk.columns and self.label in chunk.columns:
+                mark = self._claim_ids(chunk, key)
+                columns = {c: v for c, v in chunk.columns.items() if c != self.id or wanted(c)}
+                absent = {c: v for c, v in chunk.absent.items() if c in columns}
+                chunk = replace(chunk, columns=columns, absent=absent, store_mark=mark)
+            yield chunk
+
+    def _claim_ids(self, chunk: Chunk, key: str) -> ReadPosition:
+        """Plan to learn the rows of a labeled chunk; return the mark of the store."""
+        ids, labels = ids_of(chunk, self.id), cell_parsing.texts(chunk, self.label).to_pylist()
+        learned, waiting = self._base.select(LEARNED, ids), self._rows(LABELS, ids)
         seen = set(self._claimed)
         for row, (one, label) in enumerate(zip(ids, labels, strict=True)):
             if one in learned or one in seen:
@@ -477,43 +442,41 @@ class EventStore:
                     Suggestion("correct its id"),
                 )
             seen.add(one)
-            if one in waiting and self._label_of(waiting[one]) != label:
+            if one in waiting and waiting[one].label != label:
                 raise chunk.error(
                     row,
-                    f"{self.id} {one!r} has the label {label!r} here and "
-                    f"{self._label_of(waiting[one])!r} in {self._origins([waiting[one]])[0]}",
+                    f"{self.id} {one!r} has the label {label!r} here and {waiting[one].label!r} in "
+                    f"{self._origins([waiting[one]])[0]}",
                     Suggestion("correct the label"),
                 )
         digest = self.plan({"learn": dict.fromkeys(ids, ""), "input": key}, 0)
         return ReadPosition(self._mark[1], 0, digest)
 
-    # What was learned
+    # Learned, pending and waiting ids
 
     def learned(self, ids: Iterable[str]) -> dict[str, Learned]:
         """Return the labels of those of some ids that were learned."""
-        found = self._base.select("learned", ids)
-        return {one: Learned(label, key) for one, label, key in found.values()}
+        return {one: Learned(*row[1:]) for one, row in self._base.select(LEARNED, ids).items()}
 
-    def known(self, ids: Iterable[str]) -> list[str]:
-        """Return those of some ids that are in the store, learned or not."""
+    def find(self, ids: Iterable[str], *kinds: str) -> list[str]:
+        """Return those of some ids that are in the store: pending, with a label, or learned."""
         wanted = list(ids)
-        found = [self._base.select(table, wanted) for table in (EVENTS, LABELS, "learned")]
+        found = [self._base.select(kind, wanted) for kind in kinds or (EVENTS, LABELS, LEARNED)]
         return [one for one in wanted if any(one in rows for rows in found)]
 
-    def waiting(self, ids: Iterable[str]) -> list[str]:
-        """Return those of some ids whose label waits for its event."""
-        return list(self._base.select(LABELS, ids))
-
-    def find_pending(self, matches: Callable[[pa.Table], Flags]) -> list[str]:
-        """Return the ids of pending events of which a function of a table is true."""
+    def find_pending(self, matches: Callable[[Mapping[str, Any], int], Flags]) -> list[str]:
+        """Return the ids of pending events by a function of columns and their number of rows."""
         result: list[str] = []
-        position = {row[1:]: one for one, row in self._base.select(EVENTS).items()}
-        for n, batch in self._base.select("batches").items():
-            if batch[1] == EVENTS:
-                table = self._read(n)[1]
-                positions = table[POSITION].to_numpy()[matches(table)].tolist()
-                result += [position[n, at] for at in positions]
+        ids = {row[1:3]: one for one, row in self._rows(EVENTS).items()}
+        for n, batch in self._batches().items():
+            if batch.kind == EVENTS:
+                table = self._read(n)
+                columns = {name: table[name].combine_chunks() for name in table.column_names}
+                positions = table[POSITION].to_numpy()[matches(columns, table.num_rows)]
+                result += [ids[n, at] for at in positions.tolist()]
         return result
+
+    # Steps
 
     def plan(self, change: Mapping[str, Any], batch: int = 0) -> str:
         """Record a change of the model that is to come; return the digest that the model gets.
@@ -553,13 +516,12 @@ class EventStore:
         done = [json.loads(change) for _, _, change in steps[: digests.index(mark.hash)]]
         if done or steps or is_finished or self._uncommitted():
             with base.transaction():
-                self._commit(max([base.state["committed"], *(batch for batch, _ in done)]))
-                if is_finished:
-                    self._commit(base.state["batch"])
+                last = max([base.state["committed"], *(batch for batch, _ in done)])
+                self._commit(base.state["batch"] if is_finished else last)
                 self._carry_out([json.loads(text) for _, text in done])
                 base.delete("steps", [row[0] for row in steps])
-                lost = self._uncommitted()
-                self._remove(LABELS, [o for o, r in base.select(LABELS).items() if r[1] in lost])
+                lost = {batch.n for batch in self._uncommitted()}
+                self._remove(LABELS, [o for o, r in self._rows(LABELS).items() if r.batch in lost])
                 base.state["mark"] = [mark.hash, mark.rows]
                 base.state["is_stale"] |= bool(steps or lost)
         self._tip, self._claimed = mark.hash, set()
@@ -569,23 +531,21 @@ class EventStore:
         digest, rows = self._base.state["mark"] or ("", 0)
         return digest, rows
 
-    def _uncommitted(self) -> list[int]:
+    def _uncommitted(self) -> list[Batch]:
         """Return the batches of labels of a run that did not end."""
         last = self._base.state["committed"]
-        rows = self._base.select("batches").values()
-        return [row[0] for row in rows if row[1] == LABELS and row[0] > last]
+        return [one for one in self._batches().values() if one.kind == LABELS and one.n > last]
 
     def _commit(self, last: int) -> None:
         """Let the labels of batches up to the last one count."""
-        for row in self._base.select(
-            "batches", [n for n in self._uncommitted() if n <= last]
-        ).values():
-            _, _, record = self._record((row[6], LABELS, row[7]))
-            self._set_input(row[6], LABELS, record)
+        for batch in self._uncommitted():
+            if batch.n <= last:
+                self._set_input(batch.input, LABELS, batch.mark)
         self._base.state["committed"] = last
 
     def _carry_out(self, changes: list[Mapping[str, Any]]) -> None:
         """Change the ids as the model has changed, inside a transaction."""
+        base = self._base
         learned: dict[str, tuple[str, str, str]] = {}
         gone: dict[str, None] = {}
         for change in changes:
@@ -595,30 +555,16 @@ class EventStore:
             gone |= dict.fromkeys([*change.get("learn", ()), *change.get("erase", ())])
             for one in change.get("erase", ()):
                 learned.pop(one, None)
-            for one, label in change.get("revise", {}).items():
-                self._revise(one, label)
+            revised = change.get("revise", {})
+            waiting = self._rows(LABELS, revised)
+            base.delete(LABELS, waiting)
+            base.insert(LABELS, [r._replace(label=revised[o]) for o, r in waiting.items()])
             for name in change.get("drop", ()):
                 self._set_input(name, EVENTS, None)
         self._remove(EVENTS, gone)
         self._remove(LABELS, gone)
-        self._base.delete("learned", {**gone, **learned})
-        self._base.insert("learned", list(learned.values()))
-
-    def _revise(self, one: str, label: str) -> None:
-        """Replace a label that waits for its event, inside a transaction."""
-        for _, n, position in self._base.select(LABELS, [one]).values():
-            table = self._read(n)[1]
-            column = table["label"]
-            values: list[Any] = column.to_pylist()
-            text = pa.array([label], pa.string())
-            if not pa.types.is_boolean(column.type) and not pa.types.is_string(column.type):
-                text = text.cast(pa.float64())
-            at = table[POSITION].to_pylist().index(position)
-            values[at] = text.cast(column.type)[0].as_py()
-            index = table.column_names.index("label")
-            table = table.set_column(index, "label", pa.array(values, column.type))
-            self._base.delete("contents", [n])
-            self._base.insert("contents", [(n, bytes_of(table))])
+        base.delete(LEARNED, {**gone, **learned})
+        base.insert(LEARNED, list(learned.values()))
 
     # Deleting
 
@@ -635,16 +581,17 @@ class EventStore:
 
         ``before`` is in seconds since 1970.
         """
-        numbers = []
-        old = {n for n, row in self._base.select("batches").items() if row[5] < before}
-        for kind in (EVENTS, LABELS):
-            ids = [one for one, row in self._base.select(kind).items() if row[1] in old]
-            numbers.append(len(ids))
-            if ids:
-                with self._base.transaction():
-                    self._remove(kind, ids)
-                    self._base.state["is_stale"] = True
-        return numbers[0], numbers[1]
+        old = {n for n, batch in self._batches().items() if batch.added < before}
+        events, labels = (
+            [one for one, row in self._rows(kind).items() if row.batch in old]
+            for kind in (EVENTS, LABELS)
+        )
+        if events or labels:
+            with self._base.transaction():
+                self._remove(EVENTS, events)
+                self._remove(LABELS, labels)
+                self._base.state["is_stale"] = True
+        return len(events), len(labels)
 
     def compact(self) -> None:
         """Rewrite the file, so that nothing is left of deleted rows."""
@@ -654,15 +601,17 @@ class EventStore:
                 self._base.state["is_stale"] = False
 
     def _remove(self, kind: str, ids: Iterable[str]) -> None:
-        """Delete rows and their contents, inside a transaction."""
-        base = self._base
-        rows = base.select(kind, ids)
+        """Delete rows, their contents and batches without rows, inside a transaction."""
+        base, rows = self._base, self._rows(kind, ids)
         base.delete(kind, rows)
-        gone: dict[int, list[int]] = {}
-        for _, n, position in rows.values():
-            gone.setdefault(n, []).append(position)
-        for n, positions in gone.items():
-            table = self._read(n)[1]
+        touched: dict[int, list[int]] = {}
+        for row in rows.values():
+            touched.setdefault(row.batch, []).append(row.position)
+        if kind == LABELS and touched:
+            base.delete("batches", touched.keys() - {r.batch for r in self._rows(LABELS).values()})
+            return
+        for n, positions in touched.items():
+            table = self._read(n)
             left = table.filter(~np.isin(table[POSITION].to_numpy(), positions))
             base.delete("contents", [n])
             if left.num_rows:
@@ -672,38 +621,38 @@ class EventStore:
 
     # Reading
 
-    def _read(self, n: int) -> tuple[tuple[Any, ...], pa.Table]:
-        """Return a batch: its description, and its rows, verified."""
-        batches, found = self._base.select("batches", [n]), self._base.select("contents", [n])
-        if n not in batches or n not in found:
+    def _rows(self, kind: str, ids: Iterable[str] | None = None) -> dict[str, StoredRow]:
+        return {one: StoredRow(*row) for one, row in self._base.select(kind, ids).items()}
+
+    def _batches(self, numbers: Iterable[int] | None = None) -> dict[int, Batch]:
+        return {n: Batch(*row) for n, row in self._base.select("batches", numbers).items()}
+
+    def _read(self, n: int) -> pa.Table:
+        """Return the events of a batch, verified."""
+        found = self._base.select("contents", [n])
+        if n not in found:
             raise self._base.damaged("a batch of rows is missing")
         try:  # after the checksum: no damaged byte reaches Arrow
             table = pa.ipc.open_stream(found[n][1]).read_all()
             table.validate(full=True)
         except pa.ArrowException as error:
             raise self._base.damaged(str(error)) from None
-        return batches[n], table
+        return table
 
-    def _origins(self, rows: list[tuple[Any, ...]]) -> list[str]:
+    def _origins(self, rows: list[StoredRow]) -> list[str]:
         """Return input and row of events or labels."""
-        batches = self._base.select("batches", {n for _, n, _ in rows})
-        return [f"{batches[n][2]}, row {batches[n][3] + at}" for _, n, at in rows]
-
-    def _label_of(self, row: tuple[Any, ...]) -> str:
-        """Return a label that waits, as text."""
-        _, n, position = row
-        table = self._read(n)[1]
-        at = table[POSITION].to_pylist().index(position)
-        text: str = cell_parsing.texts(bare_chunk(table["label"]), "label")[at].as_py()
-        return text
+        batches = self._batches({row.batch for row in rows})
+        of = [(batches[row.batch], row.position) for row in rows]
+        return [f"{batch.source}, row {batch.first + position}" for batch, position in of]
 
 
-def _packed(record: Record) -> str:
+def _pack(record: Record) -> str:
     return json.dumps({"mark": asdict(record.mark), "starts": record.starts})
 
 
-def _taken(values: tuple[Any, ...], at: list[int]) -> tuple[Any, ...]:
-    return tuple(values[i] for i in at) if values else ()
+def _unpack(text: str) -> Record:
+    plain = json.loads(text)
+    return Record(ReadPosition(**plain["mark"]), tuple(plain["starts"]))
 
 
 def bytes_of(table: pa.Table) -> bytes:
@@ -715,22 +664,24 @@ def bytes_of(table: pa.Table) -> bytes:
     return out.getvalue()
 
 
-def whole(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array."""
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+def _label_type(kind: pa.DataType) -> str:
+    """Return the type of a column of labels: "bool", "number" or "text"."""
+    if pa.types.is_boolean(kind):
+        return "bool"
+    return "number" if pa.types.is_integer(kind) or pa.types.is_floating(kind) else "text"
 
 
-def bare_chunk(column: pa.ChunkedArray) -> Chunk:
-    """Return a chunk of labels alone."""
-    return Chunk("", 1, len(column), {"label": whole(column)}, ReadPosition(), cells=True)
-
-
-def as_numbers(labels: pa.Array) -> pa.Array:
-    """Return labels of a text file as integers, if they are, for events that are not text."""
-    chunk = Chunk("", 1, len(labels), {"label": labels}, ReadPosition(), cells=True)
+def _label_array(rows: list[StoredRow], form: Mapping[str, Any], cells: bool) -> pa.Array:
+    """Return labels as their file had them; text of a text file as the events have numbers."""
+    labels = pa.array([row.label for row in rows], pa.string())
+    if form["type"] == "bool":
+        return labels.cast(pa.bool_())
+    if form["type"] != "number" and (cells or not form["cells"]):
+        return labels
+    chunk = Chunk("", 1, len(rows), {"label": labels}, ReadPosition(), cells=True)
+    if cell_parsing.kind_of(chunk, "label") != "number":
+        return labels
     try:
-        return (
-            labels.cast(pa.int64()) if cell_parsing.kind_of(chunk, "label") == "number" else labels
-        )
+        return labels.cast(pa.int64())
     except pa.ArrowInvalid:
         return labels

@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +52,7 @@ from counterpoise.tables.records import (
     Window,
     concatenate_positions,
     read_ahead,
+    read_also,
 )
 from counterpoise.tables.scoring import (
     CHUNK_ROWS,
@@ -61,6 +62,9 @@ from counterpoise.tables.scoring import (
     learn_and_score,
     push_scores,
 )
+
+if TYPE_CHECKING:
+    from counterpoise.tables.event_store import EventStore
 
 NAME = "the model"
 SomeChunk = TypeVar("SomeChunk", bound=Chunk)
@@ -92,6 +96,7 @@ class TableModel:
     prototype: Model | None = None  # an engine whose parameters a new model has instead
     # values far from all values that were learned before them
     outlying: OutlierCounter = field(default_factory=OutlierCounter)
+    store: EventStore | None = None  # pending events, of which each is learned once, here or there
     # other paths under which inputs of this run were learned
     formerly: dict[str, str] = field(default_factory=dict)
     _is_amended: bool = False
@@ -266,7 +271,11 @@ class TableModel:
         columns = self.encoding.columns
         self._kinds = columns.read({**columns.explicit_types, **self.encoding.kinds})
         self._has_earlier = self.records.has_other_rows(key)
-        return source.chunks(self.chunk_rows, after, self._kinds, columns.is_needed)
+        if self.store is None or key == PENDING:
+            return source.chunks(self.chunk_rows, after, self._kinds, columns.is_needed)
+        wanted = read_also(source, columns.is_needed, [self.store.id])
+        chunks = source.chunks(self.chunk_rows, after, self._kinds, wanted)
+        return self.store.claim(chunks, key, columns.is_needed)
 
     def learn(
         self,
@@ -506,12 +515,12 @@ class TableModel:
                 at += chunk.rows
                 yield part, after
 
-        strange = DataError(
+        unknown = DataError(
             f"{source.name} has values or labels that were never learned",
             Suggestion("unlearn rows as they were learned"),
         )
         with one_thread():
-            subtract_encoded(self, parts(), 1, strange)
+            subtract_encoded(self, parts(), unknown)
         self.unlearned += at
         record = self.records.get(FRAMES)
         if record is not None:

@@ -22,6 +22,7 @@ from counterpoise.encoding.kinds import KINDS
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.readers.byte_source import is_regular_file
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source, prefetch
+from counterpoise.readers.columnar import ColumnarSource
 
 Ranges = tuple[tuple[int, int], ...]  # from the first, counted from 0, to before the last
 
@@ -344,6 +345,16 @@ def is_prefix(
     return True
 
 
+def read_also(
+    source: Source, wanted: Callable[[str], bool], names: Iterable[str | None]
+) -> Callable[[str], bool]:
+    """Return which columns to read: those wanted and others, on which no hash depends."""
+    more = frozenset(name for name in names if name is not None and not wanted(name))
+    if isinstance(source, ColumnarSource):
+        source.unhashed = more
+    return lambda name: name in more or wanted(name)
+
+
 def concatenate_positions(one: ReadPosition, two: ReadPosition) -> ReadPosition:
     """Return the position after the rows of two inputs that cannot be read again."""
     both = xxh3_128((one.hash + two.hash).encode()).hexdigest()
@@ -362,8 +373,7 @@ def _may_be_coincidence(
             return False  # it is that one, moved, and another has its name now
     left, columns = source.left, encoding.columns
     kinds = columns.read({**columns.explicit_types, **encoding.kinds})
-    plain = getattr(source, "source", source)  # so that no id is claimed
-    first = next(iter(plain.chunks(mark.rows + 1, ReadPosition(), kinds, columns.is_needed)), None)
+    first = next(iter(source.chunks(mark.rows + 1, ReadPosition(), kinds, columns.is_needed)), None)
     source.left = left
     return first is not None and first.rows > mark.rows  # or it is a copy
 
@@ -383,17 +393,8 @@ class RowFilter:
 
     def of(self, chunk: Chunk) -> Flags:
         """Return which rows of a chunk are meant, (rows,); each column must be there."""
-        offered = chunk.offered or chunk.names or tuple(chunk.columns)
-        for name in self.values:
-            if chunk.table and name not in chunk.columns:
-                has = ", ".join(map(repr, offered[:12]))
-                raise DataError(
-                    (
-                        f"{chunk.source} has no column {name!r}, named by ",
-                        OptionValue("where"),
-                        f"; it has {has}",
-                    )
-                )
+        for name in self.values if chunk.table else ():
+            column_of(chunk, name, "where")
         return self.among(chunk.columns, chunk.rows)
 
     def among(self, columns: Mapping[str, Any], rows: int) -> Flags:
@@ -439,25 +440,47 @@ def _is_large(value: str) -> bool:
 
 
 MAX_ID_LENGTH = 1000  # characters of an id
+COMPLETE = Suggestion("fill it in or drop the row")
 
 
 def ids_of(chunk: Chunk, name: str) -> list[str]:
     """Return the ids of the rows of a chunk, or raise if one is missing."""
-    column = column_of(chunk, name, "id")
-    text = cell_parsing.texts(chunk, name)
-    if column.null_count:
-        row = int(text.is_null().to_numpy(zero_copy_only=False).argmax())
-        raise chunk.error(
-            row, f"no id in column {name!r}", Suggestion("fill it in or drop the row")
-        )
-    values: list[str] = text.to_pylist()
+    values = _texts_of(chunk, name, "id")
     for row, value in enumerate(values):
         if not value or len(value) > MAX_ID_LENGTH:
             what = f"an id of {len(value):,} characters" if value else "no id"
-            raise chunk.error(
-                row, f"{what} in column {name!r}", Suggestion("fill it in or drop the row")
-            )
+            raise chunk.error(row, f"{what} in column {name!r}", COMPLETE)
     return values
+
+
+def label_texts(chunk: Chunk, name: str) -> list[str]:
+    """Return the labels of the rows of a chunk as text, or raise if one is missing."""
+    return _texts_of(chunk, name, "label")
+
+
+def _texts_of(chunk: Chunk, name: str, what: str) -> list[str]:
+    """Return a column of ids or labels as text, or raise if a value is missing."""
+    column_of(chunk, name, what)
+    text = cell_parsing.texts(chunk, name)
+    if text.null_count:
+        row = int(text.is_null().to_numpy(zero_copy_only=False).argmax())
+        raise chunk.error(row, f"no {what} in column {name!r}", COMPLETE)
+    values: list[str] = text.to_pylist()
+    return values
+
+
+class IdRows(dict[str, str]):
+    """Input and row of each id that was read."""
+
+    def add(self, chunk: Chunk, name: str, before: Mapping[str, str] | None = None) -> list[str]:
+        """Return the ids of a chunk; raise if one is missing, or was read already or before."""
+        ids = ids_of(chunk, name)
+        for row, one in enumerate(ids):
+            first = self.get(one) or (before or {}).get(one)
+            if first is not None:
+                raise duplicate_id_error(chunk, row, name, one, first)
+            self[one] = chunk.row_name(row)
+        return ids
 
 
 def column_of(chunk: Chunk, name: str, option: str) -> pa.Array:

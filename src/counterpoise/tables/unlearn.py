@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,39 +17,43 @@ from counterpoise.errors import DataError
 from counterpoise.moments.moments import Moments
 from counterpoise.readers.byte_source import is_regular_file
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source, input_changed_error
-from counterpoise.readers.columnar import ColumnarSource
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.tables import records
-from counterpoise.tables.delayed_labels import LearnedEvents, NewLabels
+from counterpoise.tables.delayed_labels import NewLabels, learned_events
 from counterpoise.tables.estimator import as_ridge
-from counterpoise.tables.event_store import EventStore, JoinedChunk
+from counterpoise.tables.event_store import LABELS, EventStore, JoinedChunk
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import Record, RowFilter, UnfiledRows, cannot_unlearn_error
-
-Watch = Callable[[Source, int], None]
 
 
 @dataclass(eq=False)
 class RemovedRows:
     """Rows that were read again, to be subtracted."""
 
-    moments: Moments | None  # their moments; None of no row
     held: Counts  # number of these rows that have a value for each feature
-    places: list[int] = field(default_factory=list)  # their positions within the input, from 0
-    given: list[Any] = field(default_factory=list)  # their labels in the input
-    # their new labels, if they are to be learned again
-    labels: list[Any] = field(default_factory=list)
-    # rows, new labels and weights, if they are to be learned again
+    moments: Moments | None = None  # their moments; None of no row
+    positions: list[int] = field(default_factory=list)  # within the input, from 0
+    labels: list[Any] = field(default_factory=list)  # their labels in the input
+    # their new labels, and rows, new labels and weights, if they are to be learned again
+    new_labels: list[Any] = field(default_factory=list)
     again: list[tuple[Any, Any, Any]] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)  # their ids, if there are any
+    ids: list[str] = field(default_factory=list)  # of events
     # ids of all rows that are meant, also of those that were not learned
-    named: list[str] = field(default_factory=list)
-    # ids of all events that are meant and were learned with delayed labels
-    learned: list[str] = field(default_factory=list)
+    named_ids: list[str] = field(default_factory=list)
+    # ids of all rows that are meant and were learned from this input
+    learned_ids: set[str] = field(default_factory=set)
     # ids that were learned from labeled inputs, with the names of these inputs
     elsewhere: dict[str, str] = field(default_factory=dict)
     mark: ReadPosition = field(default_factory=ReadPosition)  # read position at the end
-    problem: DataError | None = None  # reason why the rows of a pipe cannot be subtracted
+    problem: DataError | None = None  # reason why the rows cannot be subtracted
+
+    def append(self, model: RidgeModel, encoded: EncodedChunk, labels: Any) -> None:
+        """Add the moments of encoded rows (n, d) with their present labels (n,)."""
+        d = len(self.held)
+        self.held += encoded.held[:d]
+        if encoded.X.shape[0]:
+            part = model.moments_of(encoded.X[:, :d], labels, encoded.weight)
+            self.moments = part if self.moments is None else self.moments.append(part)
 
 
 class StoreChange:
@@ -57,42 +61,29 @@ class StoreChange:
 
     def __init__(self, store: EventStore | None) -> None:
         self.store = store
+        self.id = None if store is None else store.id  # column of the ids
+        self.found: set[str] = set()  # ids of learned rows that were meant
         self._erase: dict[str, None] = {}
         self._relabel: dict[str, str] = {}
         self._revise: dict[str, str] = {}
         self._drop: list[str] = []
         self._elsewhere: dict[str, str] = {}
         self._from_files: set[str] = set()
-        self._from_events: set[str] = set()
-
-    @property
-    def found(self) -> set[str]:
-        """Ids of learned rows that were meant, as far as inputs have ids."""
-        return self._from_files | self._from_events
-
-    @property
-    def id(self) -> str | None:
-        """Column of the ids."""
-        return None if self.store is None else self.store.id
 
     def erase(self, ids: Iterable[str]) -> None:
         """Erase ids, their pending events and their labels."""
         self._erase |= dict.fromkeys(ids)
 
-    def of_file(self, taken: RemovedRows, is_erased: bool = True) -> None:
-        """Note the ids of labeled rows that were unlearned or relabeled."""
-        if is_erased:
-            self.erase(taken.named)
-        self._from_files |= set(taken.named)
-
-    def of_events(self, taken: RemovedRows, is_erased: bool) -> None:
-        """Note the ids of rows that were unlearned or relabeled."""
-        self._elsewhere |= taken.elsewhere
-        self._from_events |= set(taken.learned)
-        if is_erased:
-            self.erase(one for one in taken.named if one not in taken.elsewhere)
-        else:
-            pairs = zip(taken.ids, taken.labels, strict=True)
+    def add(self, removed: RemovedRows, is_relabeled: bool, is_file: bool) -> None:
+        """Add the ids of rows, labeled ones of a file or events, that were changed."""
+        self.found |= removed.learned_ids
+        self._elsewhere |= removed.elsewhere
+        if is_file:
+            self._from_files |= removed.learned_ids
+        if not is_relabeled:
+            self.erase(one for one in removed.named_ids if one not in removed.elsewhere)
+        elif not is_file:
+            pairs = zip(removed.ids, removed.new_labels, strict=True)
             self._relabel |= {one: str(label) for one, label in pairs}
 
     def revise_waiting(self, new: NewLabels, rows: Mapping[str, str]) -> int:
@@ -102,7 +93,7 @@ class StoreChange:
         labels that were replaced.
         """
         left = [one for one in rows if one not in self.found]
-        waiting = [] if self.store is None else self.store.waiting(left)
+        waiting = [] if self.store is None else self.store.find(left, LABELS)
         for one in left:
             if one not in waiting:
                 raise DataError(
@@ -124,7 +115,7 @@ class StoreChange:
         if self.store is None:
             return
         change = {
-            "erase": self.store.known(self._erase),
+            "erase": self.store.find(self._erase),
             "relabel": self._relabel,
             "revise": self._revise,
             "drop": self._drop,
@@ -135,123 +126,82 @@ class StoreChange:
 
 
 def unlearn(
-    learner: TableModel, source: Source, key: str, watch: Watch, change: StoreChange
-) -> int:
-    """Subtract the rows of an input, as if they had never been learned, and return their number.
-
-    The input must still begin as it did. The learner is changed only if all goes well, and not
-    saved; ``watch`` gets the number of rows of each chunk.
-    """
-    record = _recorded(learner, source, key)
-    model = require_unlearnable(learner)
-    learner.window = None  # it may be about these rows
-    taken = reread_rows(learner, source, record, None, watch, id=change.id)
-    known = model.labels.tolist()
-    _subtract(learner, model, taken, record.times)
-    change.of_file(taken)
-    del learner.records[key]
-    learner.unlearned += record.mark.rows
-    _drop_unused(learner, known)
-    learner.finish()
-    return record.mark.rows - records.count(record.gone)
-
-
-def unlearn_where(
     learner: TableModel,
     source: Source,
     key: str,
-    where: RowFilter | None,
-    watch: Watch,
+    watch: Callable[[Source, int], None],
     change: StoreChange,
+    where: RowFilter | None = None,
     new: NewLabels | None = None,
+    events: Record | None = None,
 ) -> int:
-    """Subtract the rows of an input that are meant, and return their number.
+    """Subtract rows of an input, as if they had never been learned, and return their number.
 
-    Those that were taken back before do not count again. With ``new`` they are learned again with
-    these labels instead of their present ones; rows that have them are left as they are.
+    ``where`` selects rows; those that were unlearned before do not count again. With ``new``, rows
+    are learned again with these labels, and rows that have them are left as they are. ``events``
+    is the record of an input of events, which were learned with delayed labels, in the store of
+    ``change``; pending ones are erased with them. The learner is changed only if all goes well, and
+    not saved; ``watch`` gets the number of rows of each chunk.
     """
-    record = _recorded(learner, source, key)
+    is_pipe = key.startswith("-")
+    is_file = events is None and not is_pipe
+    record = _recorded(learner, source, key) if is_file else None
     model = require_unlearnable(learner)
-    ids = change.id if new is None or new.id is None else new.id
-    taken = reread_rows(learner, source, record, where, watch, new, ids)
-    change.of_file(taken, is_erased=new is None)
-    places = taken.places if new is None else []
-    learner.records[key] = replace(
-        record,
-        gone=records.add_rows(record.gone, places),
-        relabeled=_relabeled(record, taken),
-    )
-    _exchange(learner, model, taken, record.times)
-    return len(taken.places)
-
-
-def unlearn_events(
-    learner: TableModel,
-    source: LearnedEvents,
-    where: RowFilter | None,
-    watch: Watch,
-    change: StoreChange,
-    new: NewLabels | None = None,
-) -> int:
-    """Subtract those events that are meant and were learned with delayed labels.
-
-    Pending ones are erased with them. With ``new`` they are learned again with these labels.
-    Return the number of rows that were subtracted.
-    """
-    model = require_unlearnable(learner)
-    taken = reread_rows(learner, source, None, where, watch, new)
-    if taken.problem is not None:
-        raise taken.problem
-    change.of_events(taken, is_erased=new is None)
-    if new is None:
-        rows = learner.apart.rows - len(taken.places)
-        learner.apart = replace(learner.apart, rows=rows)
-    _exchange(learner, model, taken, 1)
-    return len(taken.places)
-
-
-def unlearn_pipe(
-    learner: TableModel, source: Source, where: RowFilter | None, watch: Watch, change: StoreChange
-) -> int:
-    """Subtract rows that come from a pipe, with their labels, and return their number.
-
-    If they are all that was learned from standard input under a name, its record goes too. Else
-    their hash is kept, so that the same rows are not taken back twice.
-    """
-    model = require_unlearnable(learner)
-    taken = reread_rows(learner, source, None, where, watch, id=change.id)
-    digest = f"{taken.mark.hash} {'' if where is None else sorted(where.values.items())}".strip()
-    if digest in learner.apart.hashes:
+    id = change.id if new is None or new.id is None else new.id  # noqa: A001
+    named = [id, change.id, *(() if where is None else where.values)]
+    chunks = _chunks(learner, source, change, where, named, record, events)
+    removed = reread_rows(learner, source, chunks, record, where, watch, new, id)
+    digest = f"{removed.mark.hash} {'' if where is None else sorted(where.values.items())}".strip()
+    if is_pipe and digest in learner.apart.hashes:
         raise DataError(f"{source.name}: these rows were unlearned before; nothing was changed")
-    if taken.problem is not None:
-        raise taken.problem
-    if taken.moments is None:
+    if removed.problem is not None:
+        raise removed.problem
+    is_whole = where is None and new is None
+    if removed.moments is None and (is_pipe or not is_whole or record is None):
+        if not is_pipe:
+            change.add(removed, new is not None, is_file)
         return 0
-    learner.window = None
-    known = model.labels.tolist()
-    whole = [
-        key
-        for key, record in learner.records.items()
-        if key.startswith("-")
-        and where is None
-        and (record.mark.rows, record.mark.hash) == (taken.mark.rows, taken.mark.hash)
-        and record.times == 1
-        and not record.gone
-    ]
-    _subtract(learner, model, taken, 1)
-    change.of_file(taken)
-    if whole:
-        learner.unlearned += learner.records.pop(whole[0]).mark.rows
+    learner.window = None  # it may be about these rows
+    known, times = model.labels.tolist(), 1 if record is None else record.times
+    _subtract(learner, model, removed, times)
+    change.add(removed, new is not None, events is None)
+    rows = len(removed.positions)
+    if record is None:
+        if new is None:
+            _unlearn_unfiled(learner, removed, digest if is_pipe else None, where)
+    elif is_whole:
+        del learner.records[key]
+        learner.unlearned += record.mark.rows
+        rows = record.mark.rows - records.count(record.gone)
     else:
-        rows, hashes = learner.apart.rows - len(taken.places), learner.apart.hashes
-        learner.apart = UnfiledRows(rows, (*hashes, digest))
+        gone = records.add_rows(record.gone, removed.positions) if new is None else record.gone
+        relabeled = _relabeled(record, removed)
+        learner.records[key] = replace(record, gone=gone, relabeled=relabeled)
     _drop_unused(learner, known)
     learner.finish()
-    return len(taken.places)
+    return rows
+
+
+def _unlearn_unfiled(
+    learner: TableModel, removed: RemovedRows, digest: str | None, where: RowFilter | None
+) -> None:
+    """Record that events, or rows of a pipe with a digest, were unlearned.
+
+    If they are all that was learned from standard input under a name, its record goes too. Else
+    their hash is stored, so that the same rows are not unlearned twice.
+    """
+    mark = removed.mark.rows, removed.mark.hash
+    for key, record in learner.records.items() if digest is not None and where is None else ():
+        is_same = (record.mark.rows, record.mark.hash) == mark
+        if key.startswith("-") and is_same and record.times == 1 and not record.gone:
+            learner.unlearned += learner.records.pop(key).mark.rows
+            return
+    hashes = learner.apart.hashes if digest is None else (*learner.apart.hashes, digest)
+    learner.apart = UnfiledRows(learner.apart.rows - len(removed.positions), hashes)
 
 
 def require_unlearnable(learner: TableModel) -> RidgeModel:
-    """Return the model, or raise if rows cannot be taken back."""
+    """Return the model, or raise if rows cannot be unlearned."""
     if learner.model is None:
         raise DataError(f"{learner.path} has learned nothing")
     model = as_ridge(learner.model)
@@ -269,57 +219,71 @@ def labels_by_text(learner: TableModel) -> dict[str, Any]:
     return {str(label): label for label in require_unlearnable(learner).labels.tolist()} | declared
 
 
+def _chunks(
+    learner: TableModel,
+    source: Source,
+    change: StoreChange,
+    where: RowFilter | None,
+    named: list[str | None],
+    record: Record | None,
+    events: Record | None,
+) -> Iterator[Chunk]:
+    """Read an input of which rows are to be unlearned, with the columns that select them."""
+    encoding, rows = learner.encoding, learner.chunk_rows
+    if record is not None:
+        source.verify(record.mark, encoding.columns.is_needed)
+    if events is not None:
+        source.verify(events.mark, lambda name: True)
+    wanted = records.read_also(source, encoding.columns.is_needed, named)
+    if events is not None:
+        assert change.store is not None
+        return learned_events(source, change.store, events, rows, wanted)
+    kinds = encoding.columns.read(encoding.kinds)
+    kinds = kinds if where is None else where.kinds(kinds)
+    until = None if record is None else record.mark.rows
+    return source.chunks(rows, ReadPosition(), kinds, wanted, until)
+
+
 def reread_rows(
     learner: TableModel,
     source: Source,
+    chunks: Iterable[Chunk],
     record: Record | None,
     where: RowFilter | None,
-    watch: Watch,
-    new: NewLabels | None = None,
-    id: str | None = None,  # noqa: A002
+    watch: Callable[[Source, int], None],
+    new: NewLabels | None,
+    id: str | None,  # noqa: A002
 ) -> RemovedRows:
-    """Read the rows of an input that are to be subtracted, with their present labels.
+    """Collect the rows of chunks that are to be subtracted, with their present labels.
 
-    ``record`` has the rows that were learned, and those that were taken back or relabeled; None of
-    a pipe and of events. ``where`` selects rows; None for all. Rows that have their label of
-    ``new`` stay. ``id`` is the column of the ids, if the input may have one.
+    ``record`` has the rows that were learned, and those that were unlearned or relabeled; None of
+    a pipe and of events. Rows that have their label of ``new`` stay. ``id`` is the column of the
+    ids, if the input may have one.
     """
     model, encoding = learner.model, learner.encoding
     assert isinstance(model, RidgeModel)
-    columns, d = encoding.columns, len(encoding.features)
-    if record is not None:
-        source.verify(record.mark, columns.is_needed)
-    named = {id, None if new is None else new.id, *(() if where is None else where.values)}
-
-    def wanted(name: str) -> bool:
-        return columns.is_needed(name) or name in named
-
-    if isinstance(source, ColumnarSource):  # the hash is that of the learned columns
-        source.unhashed = frozenset(name for name in named if name and not columns.is_needed(name))
-    until = None if record is None else record.mark.rows
-    result = RemovedRows(None, np.zeros(d, dtype=np.int64))
-    kinds = columns.read(encoding.kinds)
-    kinds = kinds if where is None else where.kinds(kinds)
-    for chunk in source.chunks(learner.chunk_rows, ReadPosition(), kinds, wanted, until):
+    d = len(encoding.features)
+    result = RemovedRows(np.zeros(d, dtype=np.int64))
+    for chunk in chunks:
         result.mark = chunk.mark
         watch(source, chunk.rows)
-        places = _places(chunk)
+        positions = np.arange(chunk.first - 1, chunk.first - 1 + chunk.rows)
         meant = np.ones(chunk.rows, dtype=bool) if where is None else where.of(chunk)
         labels: list[Any] = []
         if new is not None:
             has_label, labels = new.of(chunk)
             meant &= has_label
         if record is not None:
-            meant &= places < record.mark.rows
-        _note_ids(result, chunk, meant, id)
+            meant &= positions < record.mark.rows
+        _add_ids(result, chunk, meant, id)
         if isinstance(chunk, JoinedChunk):
             meant &= np.array(chunk.learned, dtype=bool)
         if record is not None:
-            meant &= ~records.contains(record.gone, places)
+            meant &= ~records.contains(record.gone, positions)
         if not meant.any():
             continue
         encoded, after = encoding.learn(chunk.only(meant), lenient=True)
-        if encoded.held[d:].any() or (after.labels == "int") != (encoding.labels == "int"):
+        if _is_unknown(encoding, encoded, after):
             if record is not None:
                 raise input_changed_error(source.name, record.mark)
             result.problem = result.problem or DataError(
@@ -329,104 +293,95 @@ def reread_rows(
             continue  # to its end: the same rows may have been unlearned before
         if labels:
             at = np.flatnonzero(meant)[encoded.kept]
-            y = _present(encoded.y, places[at], record)
+            y = _present(encoded.y, positions[at], record)
             meant[:] = False
             meant[[i for i, now in zip(at.tolist(), y, strict=True) if now != labels[i]]] = True
             if not meant.any():
                 continue
             encoded, _ = encoding.learn(chunk.only(meant), lenient=True)
-        if not encoded.X.shape[0]:
-            continue
         at = np.flatnonzero(meant)[encoded.kept]
-        X, present = encoded.X[:, :d], np.array(_present(encoded.y, places[at], record))
-        moments = model.moments_of(X, present, encoded.weight)
-        result.moments = moments if result.moments is None else result.moments.append(moments)
-        result.held += encoded.held[:d]
-        result.places += places[at].tolist()
-        result.given += encoded.y.tolist()
+        if not len(at):
+            continue
+        result.append(model, encoded, np.array(_present(encoded.y, positions[at], record)))
+        result.positions += positions[at].tolist()
+        result.labels += encoded.y.tolist()
         if isinstance(chunk, JoinedChunk):
             result.ids += [chunk.ids[i] for i in at.tolist()]
         if labels:
-            result.labels += [labels[i] for i in at.tolist()]
-            result.again.append((X, np.array([labels[i] for i in at.tolist()]), encoded.weight))
+            more = [labels[i] for i in at.tolist()]
+            result.new_labels += more
+            result.again.append((encoded.X[:, :d], np.array(more), encoded.weight))
     return result
 
 
-def _note_ids(taken: RemovedRows, chunk: Chunk, meant: Flags, id: str | None) -> None:  # noqa: A002
-    """Note the ids of rows that are meant, and of those that were learned from labeled inputs."""
+def _is_unknown(encoding: ColumnEncoder, encoded: EncodedChunk, after: ColumnEncoder) -> bool:
+    """Return whether rows have features or labels of a type that were never learned."""
+    has_new = encoded.held[len(encoding.features) :].any()
+    return bool(has_new) or (after.labels == "int") != (encoding.labels == "int")
+
+
+def _add_ids(removed: RemovedRows, chunk: Chunk, meant: Flags, id: str | None) -> None:  # noqa: A002
+    """Add the ids of rows that are meant, and of those that were learned from labeled inputs."""
     if isinstance(chunk, JoinedChunk):
         for i in np.flatnonzero(meant).tolist():
-            taken.named.append(chunk.ids[i])
+            removed.named_ids.append(chunk.ids[i])
             if chunk.learned[i]:
-                taken.learned.append(chunk.ids[i])
+                removed.learned_ids.add(chunk.ids[i])
             if chunk.inputs[i]:
-                taken.elsewhere[chunk.ids[i]] = chunk.inputs[i]
+                removed.elsewhere[chunk.ids[i]] = chunk.inputs[i]
     elif id in chunk.columns and meant.any():
         texts = cell_parsing.texts(chunk.only(meant), str(id)).to_pylist()
-        taken.named += [text for text in texts if text]
+        removed.named_ids += filter(None, texts)
+        removed.learned_ids.update(filter(None, texts))
 
 
-def _present(y: Any, places: Any, record: Record | None) -> list[Any]:
+def _present(y: Any, positions: Any, record: Record | None) -> list[Any]:
     """Return the present labels of rows: those of the input, or those that they got since."""
     labels: list[Any] = y.tolist()
     for label, ranges in () if record is None else record.relabeled:
-        for i in np.flatnonzero(records.contains(ranges, places)).tolist():
+        for i in np.flatnonzero(records.contains(ranges, positions)).tolist():
             labels[i] = label
     return labels
 
 
-def _relabeled(record: Record, taken: RemovedRows) -> Any:
+def _relabeled(record: Record, removed: RemovedRows) -> Any:
     """Return which rows have another label than the input has, by their present label."""
-    result = {label: records.without(ranges, taken.places) for label, ranges in record.relabeled}
-    for label in dict.fromkeys(taken.labels):
-        rows = zip(taken.places, taken.given, taken.labels, strict=True)
-        places = [place for place, given, now in rows if now == label != given]
-        result[label] = records.add_rows(result.get(label, ()), places)
+    result = {
+        label: records.without(ranges, removed.positions) for label, ranges in record.relabeled
+    }
+    for label in dict.fromkeys(removed.new_labels):
+        rows = zip(removed.positions, removed.labels, removed.new_labels, strict=True)
+        changed = [position for position, before, now in rows if now == label != before]
+        result[label] = records.add_rows(result.get(label, ()), changed)
     return tuple((label, ranges) for label, ranges in result.items() if ranges)
-
-
-def _exchange(learner: TableModel, model: RidgeModel, taken: RemovedRows, times: int) -> None:
-    """Subtract rows, and learn them again if they have new labels."""
-    if taken.moments is None:
-        return
-    learner.window = None
-    known = model.labels.tolist()
-    _subtract(learner, model, taken, times)
-    for X, labels, weight in taken.again:
-        weight = np.ones(X.shape[0]) if weight is None else weight
-        model.learn(X, labels, times * weight, calibrate=False)
-    if taken.again and learner.held is not None:
-        learner.held = learner.held + times * taken.held
-    _drop_unused(learner, known)
-    learner.finish()
 
 
 def _recorded(learner: TableModel, source: Source, key: str) -> Record:
     """Return the record of an input; raise if it was not learned, or cannot be read again."""
-    if key.startswith("-"):
-        raise DataError("standard input cannot be read twice; unlearn needs a file")
     if os.path.exists(source.path) and not is_regular_file(source.path):
         raise DataError(f"{source.name} cannot be read twice; unlearn needs a file")
     if learner.model is None or not learner.identify(source, key):
-        known = ", ".join(learner.records) or "nothing"
         raise DataError(
             f"{source.name} was never learned, under this or any other name; the learned inputs "
-            f"are {known}"
+            f"are {', '.join(learner.records) or 'nothing'}"
         )
     return learner.records[key]
 
 
-def _subtract(learner: TableModel, model: RidgeModel, taken: RemovedRows, times: int) -> None:
-    """Take rows back from the moments and the counts."""
-    if taken.moments is not None:
+def _subtract(learner: TableModel, model: RidgeModel, removed: RemovedRows, times: int) -> None:
+    """Subtract rows from the moments and the counts, and learn them again with new labels."""
+    if removed.moments is not None:
         names = [feature.name for feature in learner.encoding.features]
-        model.unlearn(repeated(taken.moments, times), names)
-    if learner.held is not None:
-        learner.held = learner.held - times * taken.held
+        model.unlearn(repeated(removed.moments, times), names)
+    for X, labels, weight in removed.again:
+        weight = np.ones(X.shape[0]) if weight is None else weight
+        model.learn(X, labels, times * weight, calibrate=False)
+    if learner.held is not None and not removed.again:
+        learner.held = learner.held - times * removed.held
 
 
 def _drop_unused(learner: TableModel, known: list[Any]) -> None:
-    """Leave out what no row has any more."""
+    """Remove features and scores of classes that no row has any more."""
     model = learner.model
     assert isinstance(model, RidgeModel)
     if learner.held is not None:
@@ -438,40 +393,29 @@ def _drop_unused(learner: TableModel, known: list[Any]) -> None:
 
 
 def subtract_encoded(
-    learner: TableModel,
-    rows: Iterable[tuple[EncodedChunk, ColumnEncoder]],
-    times: int,
-    strange: DataError,
+    learner: TableModel, rows: Iterable[tuple[EncodedChunk, ColumnEncoder]], unknown: DataError
 ) -> None:
-    """Subtract encoded rows, with their encoding, which count so many times.
+    """Subtract encoded rows, with their encoding.
 
-    Records stay as they are; the model is changed only if all rows can be subtracted. ``strange``
+    Records stay as they are; the model is changed only if all rows can be subtracted. ``unknown``
     is raised if rows have features or labels that were never learned.
     """
     model, encoding = as_ridge(learner.model), learner.encoding
     if model is None:
         raise cannot_unlearn_error(learner.path)
-    known, d = model.labels.tolist(), len(encoding.features)
-    taken = RemovedRows(None, np.zeros(d, dtype=np.int64))
+    known = model.labels.tolist()
+    removed = RemovedRows(np.zeros(len(encoding.features), dtype=np.int64))
     for encoded, after in rows:
-        if encoded.held[d:].any() or (after.labels == "int") != (encoding.labels == "int"):
-            raise strange
-        taken.held += encoded.held[:d]
-        if encoded.X.shape[0]:
-            part = model.moments_of(encoded.X[:, :d], encoded.y, encoded.weight)
-            taken.moments = part if taken.moments is None else taken.moments.append(part)
-    _subtract(learner, model, taken, times)
+        if _is_unknown(encoding, encoded, after):
+            raise unknown
+        removed.append(model, encoded, encoded.y)
+    _subtract(learner, model, removed, 1)
     learner.window = None  # it may be about these rows
     _drop_unused(learner, known)
 
 
-def _places(chunk: Chunk) -> Any:
-    """Return the positions of rows within their input, from 0, of shape (rows,)."""
-    return np.arange(chunk.first - 1, chunk.first - 1 + chunk.rows)
-
-
 def repeated(moments: Moments, times: int) -> Moments:
-    """Return the moments of rows that count so many times, by doubling."""
+    """Return the moments of rows that count ``times`` times, by doubling."""
     if times == 1:
         return moments
     half = repeated(moments, times // 2)
