@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,9 @@ from counterpoise.validation import MAX_ABS_VALUE
 if TYPE_CHECKING:
     from counterpoise.tables.model import TableModel
 
+FEATURE_KINDS = {"number", "category", "bucket", "cycle", "missing"}
+TEXT_LABELS = ("text", "bool")
+
 
 def save(path: str, table: TableModel) -> None:
     """Write a model file, completely or not at all."""
@@ -43,34 +47,19 @@ def save(path: str, table: TableModel) -> None:
 
 def contents_of(stored: TableModel) -> Contents:
     """Return the contents of the file of a model."""
-    inputs = {
-        key: {
-            **asdict(record.mark),
-            "starts": list(record.starts),
-            "dropped": record.dropped,
-            "times": record.times,
-            **({"gone": [list(one) for one in record.gone]} if record.gone else {}),
-            **({"relabeled": _plain_labels(record)} if record.relabeled else {}),
-        }
-        for key, record in stored.records.items()
-    }
-    stream = {
+    stream: dict[str, Any] = {
         "encoding": stored.encoding.plain(),
         "chunk_rows": stored.chunk_rows,
-        "inputs": inputs,
+        "inputs": {key: _plain_record(record) for key, record in stored.records.items()},
         "order": list(stored.records),
         "positive": stored.positive,
         "settled": stored.settled,
         "unlearned": stored.unlearned,
+        "apart": stored.apart._asdict(),
     }
-    if stored.apart != UnfiledRows():
-        stream["apart"] = {"rows": stored.apart.rows, "hashes": list(stored.apart.hashes)}
     if stored.window is not None:
-        counts = [list(count) for count in stored.window.counts]
-        stream["window"] = {"rows": stored.window.rows, "counts": counts}
-    lists: dict[str, list[Any]] = {
-        "features": [list(feature) for feature in stored.encoding.features]
-    }
+        stream["window"] = stored.window._asdict()
+    lists: dict[str, list[Any]] = {"features": list(map(list, stored.encoding.features))}
     held = stored.held_rows
     if held is not None:
         lists["held"] = held.tolist()
@@ -82,9 +71,9 @@ def contents_of(stored: TableModel) -> Contents:
     return replace(pack(stored.estimator), stream=stream, lists=lists)
 
 
-def _plain_labels(record: Record) -> list[Any]:
-    """Return the present labels of relabeled rows, as JSON can represent them."""
-    return [[label, [list(one) for one in ranges]] for label, ranges in record.relabeled]
+def _plain_record(record: Record) -> dict[str, Any]:
+    names = ("starts", "dropped", "times", "gone", "relabeled")
+    return {**asdict(record.mark), **{name: getattr(record, name) for name in names}}
 
 
 def read_contents(path: str) -> Contents:
@@ -113,93 +102,99 @@ def read_fields(contents: Contents, path: str) -> dict[str, Any]:
 
 def _stream(contents: Contents, model: Any, state: State) -> dict[str, Any]:
     """Return the fields of a TableModel, checked, given its model and a state of the features."""
-    inputs, classes, fill = state.inputs, state.classes.labels, state.fill
+    classes = state.classes.labels.tolist()
     stream: dict[str, Any] = contents.stream or {}
     wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "unlearned"}
-    check_file(set(stream) - {"window", "apart"} == wanted, "an unexpected stream")
-    chunk_rows = stream["chunk_rows"]
-    check_file(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "an invalid chunk size")
-    named = set(contents.lists) - {"recent", "held"} == {"features"}
-    check_file(named, "names that are not those of its features")
+    _check({"an unexpected stream": set(stream) - {"window"} == {*wanted, "apart"}})
     features = tuple(Feature(*map(_text, f)) for f in contents.lists["features"])
-    kinds = {"number", "category", "bucket", "cycle", "missing"}
-    check_file(all(f.kind in kinds for f in features), "features of an unknown kind")
-    check_file(len(set(features)) == len(features) == inputs, "the wrong features")
-    plain = stream["encoding"]
-    check_file(set(plain) - {"bases"} == {"columns", "kinds", "labels"}, "an unexpected encoding")
-    values = dict(plain["columns"])
-    check_file(set(values) == {f.name for f in fields(Columns)}, "unexpected columns")
+    encoding = _encoding(stream["encoding"], features)
+    label_type = int if encoding.labels == "int" else str
+    records = Records((_text(key), _record(stream["inputs"][key])) for key in stream["order"])
+    rows, settled, unlearned = records.rows, stream["settled"], stream["unlearned"]
+    chunk_rows, positive, apart = stream["chunk_rows"], stream["positive"], stream["apart"]
+    window = _window(stream["window"], rows + unlearned) if "window" in stream else None
+    labels = [label for record in records.values() for label, _ in record.relabeled]
+    if window is not None:
+        labels += [label for count in window.counts for label in count[:2]]
+    _check(
+        {
+            "an invalid chunk size": _is_integer(chunk_rows, 1, 10**7),
+            "names that are not those of its features": set(contents.lists) - {"recent", "held"}
+            == {"features"},
+            "the wrong features": len(set(features)) == len(features) == state.inputs,
+            "missing values that are filled otherwise": state.fill
+            == MeanImputation.of(*encoding.fill),
+            "labels of another type": {*map(type, labels)} <= {label_type}
+            and {isinstance(label, str) for label in classes} <= {encoding.labels in TEXT_LABELS},
+            "inputs that disagree": sorted(stream["order"]) == sorted(stream["inputs"]),
+            "an invalid number of settled rows": _is_integer(settled, 0, rows),
+            "an invalid number of unlearned rows": _is_integer(unlearned),
+            "an invalid count of rows apart": set(apart) == {"rows", "hashes"}
+            and _is_integer(apart["rows"], 1 - 2**63)
+            and isinstance(apart["hashes"], list),
+            "an invalid positive class": positive is None
+            or (type(positive), positive) in [(type(label), label) for label in classes],
+        }
+    )
+    unfiled = UnfiledRows(apart["rows"], tuple(map(_text, apart["hashes"])))
+    return {
+        "model": model, "encoding": encoding, "records": records, "chunk_rows": chunk_rows,
+        "positive": positive, "settled": settled, "window": window, "unlearned": unlearned,
+        "recent": _recent(contents.lists.get("recent"), len(classes)), "apart": unfiled,
+        "held": _held(contents.lists.get("held"), len(features), records, unfiled),
+    }  # fmt: skip
+
+
+def _check(conditions: Mapping[str, bool]) -> None:
+    """Raise unless all conditions hold; their names are the problems."""
+    for problem, is_met in conditions.items():
+        if not is_met:
+            check_file(False, problem)
+
+
+def _is_integer(value: Any, low: int = 0, high: int = 2**63 - 1) -> bool:
+    return type(value) is int and low <= value <= high
+
+
+def _encoding(plain: Mapping[str, Any], features: tuple[Feature, ...]) -> ColumnEncoder:
+    """Return the checked encoder of features."""
+    _check(
+        {
+            "features of an unknown kind": {f.kind for f in features} <= FEATURE_KINDS,
+            "an unexpected encoding": set(plain) - {"bases"} == {"columns", "kinds", "labels"},
+            "unexpected columns": set(plain["columns"]) == {f.name for f in fields(Columns)},
+        }
+    )
+    values, kinds, bases = dict(plain["columns"]), plain["kinds"], plain.get("bases", {})
     for name in ("only", "classes"):
-        check_file(isinstance(values[name], list), f"an invalid list of columns: {name}")
+        _check({f"an invalid list of columns: {name}": isinstance(values[name], list)})
         values[name] = tuple(map(_text, values[name]))
     try:
         values["roles"] = parse_roles(values["roles"])
     except DataError as error:
         check_file(False, str(error))
-    check_file(type(values["seed"]) is int and 0 <= values["seed"] < 2**32, "an invalid seed")
-    check_file(
-        values["missing"] in MISSING_RULES and ("bases" in plain) == (values["missing"] == "mean"),
-        "an invalid rule for missing values",
-    )
-    check_file(bool(_text(values["label"])), "no label column")
-    check_file(values["decimal"] in (".", ","), "an invalid decimal sign")
-    time_format = values["time_format"]
-    check_file(time_format is None or "%" in _text(time_format), "an invalid format of dates")
-    check_file(
-        all(kind in COLUMN_KINDS for kind in plain["kinds"].values()), "columns of an unknown kind"
-    )
+    missing, time_format = values["missing"], values["time_format"]
     columns = Columns(**values)
-    hashed = {name for name, kind in plain["kinds"].items() if kind == "hash"}
-    check_file(hashed <= set(columns.buckets), "a hashed column without buckets")
-    check_file(plain["labels"] in (None, "int", "text", "bool"), "labels of an unknown kind")
-    bases = plain.get("bases", {})
-    fine = all(type(base) is float and abs(base) <= MAX_ABS_VALUE for base in bases.values())
-    check_file(fine and set(bases) <= set(plain["kinds"]), "impossible values for what is missing")
-    encoding = ColumnEncoder(columns, plain["kinds"], features, plain["labels"], bases)
-    check_file(all(fits(feature, encoding) for feature in features), "features of other columns")
-    check_file(
-        fill == MeanImputation.of(*encoding.fill), "missing values that are filled otherwise"
+    _check(
+        {
+            "an invalid seed": _is_integer(values["seed"], 0, 2**32 - 1),
+            "an invalid rule for missing values": missing in MISSING_RULES
+            and ("bases" in plain) == (missing == "mean"),
+            "no label column": bool(_text(values["label"])),
+            "an invalid decimal sign": values["decimal"] in (".", ","),
+            "an invalid format of dates": time_format is None or "%" in _text(time_format),
+            "columns of an unknown kind": all(kind in COLUMN_KINDS for kind in kinds.values()),
+            "a hashed column without buckets": all(
+                name in columns.buckets for name, kind in kinds.items() if kind == "hash"
+            ),
+            "labels of an unknown kind": plain["labels"] in (None, "int", *TEXT_LABELS),
+            "impossible values for what is missing": set(bases) <= set(kinds)
+            and all(type(base) is float and abs(base) <= MAX_ABS_VALUE for base in bases.values()),
+        }
     )
-    text = [isinstance(label, str) for label in classes.tolist()]
-    check_file(set(text) <= {plain["labels"] in ("text", "bool")}, "labels of another type")
-    check_file(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
-    records = Records((_text(key), _record(stream["inputs"][key])) for key in stream["order"])
-    kind = int if plain["labels"] == "int" else str
-    types = {type(label) for record in records.values() for label, _ in record.relabeled}
-    check_file(types <= {kind}, "labels of another type")
-    rows = records.rows
-    settled, positive = stream["settled"], stream["positive"]
-    check_file(type(settled) is int and 0 <= settled <= rows, "an invalid number of settled rows")
-    unlearned = stream["unlearned"]
-    check_file(
-        type(unlearned) is int and 0 <= unlearned < 2**63, "an invalid number of unlearned rows"
-    )
-    apart = _apart(stream["apart"]) if "apart" in stream else UnfiledRows()
-    held = _held(contents.lists.get("held"), len(features), records, apart)
-    labels = [(type(label), label) for label in classes.tolist()]
-    check_file(
-        positive is None or (type(positive), positive) in labels, "an invalid positive class"
-    )
-    recent = _recent(contents.lists.get("recent"), len(labels))
-    window = None
-    if "window" in stream:
-        window = _window(stream["window"], rows + unlearned)
-        types = {type(label) for count in window.counts for label in count[:2]}
-        check_file(types <= {int if plain["labels"] == "int" else str}, "labels of another type")
-    return {
-        "model": model, "encoding": encoding, "records": records, "chunk_rows": chunk_rows,
-        "positive": positive, "settled": settled, "recent": recent, "window": window,
-        "held": held, "unlearned": unlearned, "apart": apart,
-    }  # fmt: skip
-
-
-def _apart(plain: dict[str, Any]) -> UnfiledRows:
-    """Return the checked counts of rows that belong to no input."""
-    check_file(set(plain) == {"rows", "hashes"}, "an unexpected count of rows apart")
-    rows = plain["rows"]
-    check_file(type(rows) is int and abs(rows) < 2**63, "an invalid count of rows apart")
-    check_file(isinstance(plain["hashes"], list), "an invalid count of rows apart")
-    return UnfiledRows(rows, tuple(map(_text, plain["hashes"])))
+    encoding = ColumnEncoder(columns, kinds, features, plain["labels"], bases)
+    _check({"features of other columns": all(fits(feature, encoding) for feature in features)})
+    return encoding
 
 
 def _held(
@@ -210,68 +205,67 @@ def _held(
         return None
     most = sum(record.mark.rows * record.times for record in records.values())
     most += max(apart.rows, 0)
-    good = len(plain) == d and all(type(n) is int and 0 <= n <= most for n in plain)
-    check_file(good and most < 2**63, "impossible counts of its features")
+    good = len(plain) == d and all(_is_integer(n, 0, most) for n in plain)
+    _check({"impossible counts of its features": good and most < 2**63})
     return np.array(plain, dtype=np.int64)
 
 
 def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
-    """Scores of the last rows, checked."""
+    """Return the checked scores of the last rows."""
     if plain is None:
         return None
-    check_file(len(plain) == (1 if classes == 2 else classes) and classes > 1, "malformed scores")
+    good = len(plain) == (1 if classes == 2 else classes) and classes > 1
     for column in plain:
-        good = isinstance(column, list) and 0 < len(column) == len(plain[0]) <= MAX_RECENT_SCORES
-        check_file(good and all(type(value) is float for value in column), "malformed scores")
+        good = good and isinstance(column, list) and {*map(type, column)} == {float}
+        good = good and len(column) == len(plain[0]) <= MAX_RECENT_SCORES
+    _check({"malformed scores": good})
     result = np.array(plain).T
-    check_file(bool(np.isfinite(result).all()), "scores that are not finite")
+    _check({"scores that are not finite": bool(np.isfinite(result).all())})
     return result
 
 
 def _record(plain: dict[str, Any]) -> Record:
-    wanted = {f.name for f in fields(ReadPosition)} | {"starts", "dropped", "times"}
-    more = {"gone", "relabeled"}
-    check_file(set(plain) - more == wanted, "an unexpected record of an input")
-    for name in ("rows", "size", "dropped", "times"):
-        check_file(
-            type(plain[name]) is int and 0 <= plain[name] < 2**63, f"an invalid number of {name}"
-        )
-    check_file(
-        type(plain["cut"]) is bool and plain["dropped"] <= plain["rows"], "an invalid record"
-    )
-    mark = ReadPosition(plain["rows"], plain["size"], _text(plain["hash"]), plain["cut"])
-    starts = plain["starts"]
-    check_file(isinstance(starts, list) and len(starts) <= len(PREFIX_LENGTHS), "an invalid record")
-    check_file(
-        1 <= plain["times"] <= MAX_REPEAT_COUNT, "an input that was learned impossibly often"
-    )
-    gone = _ranges(plain.get("gone", []), mark.rows)
-    relabeled = tuple(
-        (label, _ranges(ranges, mark.rows)) for label, ranges in plain.get("relabeled", [])
-    )
+    """Return the checked record of an input."""
+    names = {f.name for f in (*fields(ReadPosition), *fields(Record)) if f.name != "mark"}
+    _check({"an unexpected record of an input": set(plain) == names})
+    rows, starts = plain["rows"], plain["starts"]
+    counts = ("rows", "size", "dropped")
+    _check({f"an invalid number of {name}": _is_integer(plain[name]) for name in counts})
+    gone = _ranges(plain["gone"], rows)
+    relabeled = tuple((label, _ranges(ranges, rows)) for label, ranges in plain["relabeled"])
     every = sorted(one for _, ranges in (("", gone), *relabeled) for one in ranges)
-    apart = all(one[1] <= two[0] for one, two in pairwise(every))
-    check_file(apart, "rows that were relabeled twice")
-    starts = tuple(map(_text, starts))
-    return Record(mark, starts, plain["dropped"], plain["times"], gone, relabeled)
+    _check(
+        {
+            "an invalid record": type(plain["cut"]) is bool
+            and plain["dropped"] <= rows
+            and isinstance(starts, list)
+            and len(starts) <= len(PREFIX_LENGTHS),
+            "an input that was learned impossibly often": _is_integer(
+                plain["times"], 1, MAX_REPEAT_COUNT
+            ),
+            "rows that were relabeled twice": all(a[1] <= b[0] for a, b in pairwise(every)),
+        }
+    )
+    mark = ReadPosition(rows, plain["size"], _text(plain["hash"]), plain["cut"])
+    hashes = tuple(map(_text, starts))
+    return Record(mark, hashes, plain["dropped"], plain["times"], gone, relabeled)
 
 
 def _ranges(plain: list[Any], rows: int) -> Ranges:
-    """Ranges of rows, checked."""
+    """Return checked ranges of rows."""
     ranges = tuple((start, stop) for start, stop in plain)
     ends = [end for one in ranges for end in one]
-    check_file(all(type(end) is int for end in ends), "an invalid record")
-    check_file(ends == sorted(set(ends)) and all(0 <= e <= rows for e in ends), "invalid rows")
+    good = all(_is_integer(end, 0, rows) for end in ends) and ends == sorted(set(ends))
+    _check({"invalid rows": good})
     return ranges
 
 
 def _window(plain: dict[str, Any], rows: int) -> Window:
-    """Scores since the last line of a metrics file, checked but for the type of the labels."""
-    check_file(set(plain) == {"rows", "counts"}, "an unexpected window")
-    check_file(type(plain["rows"]) is int and 0 <= plain["rows"] <= rows, "an invalid window")
-    for count in plain["counts"]:
-        check_file(len(count) == 3 and type(count[2]) is int and count[2] > 0, "an invalid window")
-    return Window(plain["rows"], tuple((true, said, n) for true, said, n in plain["counts"]))
+    """Return the scores since the last line of a metrics file, checked except for label types."""
+    counts = tuple((true, guess, n) for true, guess, n in plain["counts"])
+    good = set(plain) == {"rows", "counts"} and _is_integer(plain["rows"], 0, rows)
+    _check({"an invalid window": good and all(_is_integer(count[2], 1) for count in counts)})
+    return Window(plain["rows"], counts)
 
 
 def _text(value: Any) -> str:

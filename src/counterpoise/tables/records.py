@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -110,8 +110,7 @@ class Record:
         return both > 0 and starts[both - 1] == self.starts[both - 1]
 
 
-@dataclass(frozen=True)
-class UnfiledRows:
+class UnfiledRows(NamedTuple):
     """Rows that were learned or unlearned separately from the inputs."""
 
     rows: int = 0  # rows learned minus rows unlearned
@@ -119,8 +118,7 @@ class UnfiledRows:
     hashes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """Progressive scores of rows that no line of a metrics file is about yet."""
 
     rows: int  # rows that had ever been learned when the last line was written
