@@ -184,26 +184,20 @@ def check(
     from counterpoise.errors import printable
     from counterpoise.readers import formats
     from counterpoise.tables.check import Checker
-    from counterpoise.tables.estimator import new_encoder
     from counterpoise.tables.guards import Guards
-    from counterpoise.tables.model import TableModel
+    from counterpoise.tables.model import NAME, TableModel
 
     paths = formats.expanded(files)
     settings = formats.with_label(settings, paths, input.format)
-    stored, known = None, tuple[str, ...]()
+    known = tuple[str, ...]()
     if model is not None and os.path.exists(model):
         known = TableModel.load(model).encoding.columns.drop
     roles = settings.get("roles", {})
     if id is not None and (id not in known or "drop" in roles.values()):
         kept = {} if "drop" in roles.values() else dict.fromkeys(known, "drop")
         settings["roles"] = {**kept, **roles, id: "drop"}
-    if model is not None and os.path.exists(model):
-        stored = TableModel.open(model, settings, {})
-        encoding = stored.encoding
-    else:
-        encoding = new_encoder(settings, {})
-    guards = Guards(model or "the model", allow_future=allow_future)
-    checker = Checker(encoding, guards, stored, max_problems, id)
+    guards = Guards(model or NAME, allow_future=allow_future)
+    checker = Checker(TableModel.open(guards.path, settings, {}, guards=guards), max_problems, id)
     found = 0
     with Progress() as progress:
         for path in paths:

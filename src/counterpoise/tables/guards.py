@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -141,6 +142,27 @@ class Guards:
                 Suggestion("correct it"),
                 Suggestion("learn such times", "allow_future", True),
             )
+
+    def encode(
+        self,
+        chunk: Chunk,
+        encoding: ColumnEncoder,
+        has_earlier: bool,
+        max_features: float = math.inf,
+        lacking: list[str] | None = None,
+    ) -> tuple[EncodedChunk, ColumnEncoder]:
+        """Encode rows that are to be learned, and check their columns and times.
+
+        ``has_earlier`` states whether there were rows of other inputs before. ``lacking`` has the
+        columns that a table does not have, if they are known. Return the encoder after them, too.
+        """
+        lacking = encoding.missing_columns(chunk) if lacking is None else lacking
+        self.require_whole(chunk, lacking)
+        encoded, after = encoding.learn(chunk, max_features, lenient=bool(lacking))
+        if not chunk.is_checked:
+            self.require_past(chunk, encoded, encoding.columns.timestamp)
+        self.notice_columns(chunk, lacking, encoding, after, has_earlier)
+        return encoded, after
 
     def require_whole(self, chunk: Chunk, lacking: list[str]) -> None:
         """Raise if a table lacks columns that were learned, unless it may."""

@@ -312,20 +312,17 @@ class TableModel:
         Return the encoder after them, too.
         """
         self.records.check_new(chunk, key, allow_overlap)
-        lacking = self.encoding.missing_columns(chunk)
-        self.guards.require_whole(chunk, lacking)
-        encoded, after = self.encoding.learn(chunk, self._max_features(), lenient=bool(lacking))
-        if key != PENDING:  # which were checked when they arrived
-            self.guards.require_past(chunk, encoded, self.encoding.columns.timestamp)
-        self.guards.notice_columns(chunk, lacking, self.encoding, after, self._has_earlier)
-        self._require_labels(chunk, encoded, known)
+        encoded, after = self.guards.encode(
+            chunk, self.encoding, self._has_earlier, self._max_features()
+        )
+        self.require_labels(chunk, encoded, known)
         for subject, text in encoded.notes.items():
             self.notes.setdefault(subject, text.after(f"warning: {chunk.source}: "))
         if self.encoding.columns.missing == "mean":
             self.guards.note_blank(encoded.blank)
         return encoded, after
 
-    def _require_labels(self, chunk: Chunk, encoded: EncodedChunk, known: list[Any]) -> None:
+    def require_labels(self, chunk: Chunk, encoded: EncodedChunk, known: list[Any]) -> None:
         """Raise if a label of a chunk is not allowed after rows of other labels."""
         declared = self.encoding.columns.classes
         self.guards.require_labels(chunk, encoded, known, self.options, declared, self.settled)
@@ -426,11 +423,9 @@ class TableModel:
         if chunk.table:
             named = dict.fromkeys([*lacking, *encoding.kinds])
             lacking = [c for c in named if c not in chunk.offered and encoding.columns.feature(c)]
-        self.guards.require_whole(chunk, lacking)
         before = replace(encoding, labels="text")
-        encoded, after = before.learn(probe, self._max_features(), lenient=bool(lacking))
-        self.guards.require_past(chunk, encoded, encoding.columns.timestamp)
-        self.guards.notice_columns(chunk, lacking, before, after, has_earlier)
+        limit = self._max_features()
+        _, after = self.guards.encode(probe, before, has_earlier, limit, lacking)
         return replace(after, labels=encoding.labels)
 
     def check_labels(self, chunk: Chunk) -> None:
@@ -439,7 +434,7 @@ class TableModel:
         _, y, _ = labels(columns, chunk, self.encoding.labels)
         require_declared(columns, chunk, y, kept)
         encoded = EncodedChunk(np.empty((chunk.rows, 0)), y, None, kept, {})
-        self._require_labels(chunk, encoded, self.classes if self.is_fitted else [])
+        self.require_labels(chunk, encoded, self.classes if self.is_fitted else [])
 
     # Frames: all of them are one input in the records, of which the number of rows and a hash are
     # recorded. They have no names and cannot be read again.
