@@ -116,6 +116,23 @@ def test_a_run_in_two_parts_ends_with_the_verdicts_of_one(tmp_path):
     assert learned("parts") == whole
 
 
+@pytest.mark.parametrize("kind", ["number", "datetime"])
+def test_a_late_missing_value_is_scored_the_same_in_chunks_of_any_size(run, kind):
+    """The scoring model takes the mean at its boundary for a value that was never missing then."""
+    rows, rng = table(1500), np.random.default_rng(1)
+    if kind == "datetime":
+        seconds = pd.to_timedelta(rng.integers(0, 4 * 10**7, 1500), unit="s")
+        rows["a"] = (pd.Timestamp("2024-01-01") + seconds).strftime("%Y-%m-%d %H:%M:%S")
+    rows.loc[(rng.random(1500) < 0.2) & (np.arange(1500) > 700), "a"] = None
+    rows.to_csv("late.csv", index=False)
+    for size in (8192, 37):
+        more = ["--calibrate", "--chunk-rows", str(size)]
+        learn(run, f"{size}.st", "late.csv", more=more)
+    one, two = (BalancedRidgeClassifier.load(f"{n}.st")._engine.state for n in (8192, 37))
+    assert_close(one.calibration.sums, two.calibration.sums, 1e-9)
+    assert_close(stream_of(run, "8192.st", "late.csv"), stream_of(run, "37.st", "late.csv"), 1e-9)
+
+
 @pytest.mark.slow
 def test_weights_of_rows_count(run):
     rows, more = table(600).assign(w=2.0), ["--ridge", "0.1", "--calibrate"]

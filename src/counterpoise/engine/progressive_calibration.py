@@ -27,6 +27,7 @@ from counterpoise.engine.row_hashes import Hashes, named_hashes
 from counterpoise.feature_maps import FittedMap
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.calibration import Calibration
+from counterpoise.solver.imputation import MeanImputation, impute_scores
 from counterpoise.solver.mapped_moments import require_room
 from counterpoise.solver.options import Options
 from counterpoise.solver.score_functions import LinearScores, Solution
@@ -152,6 +153,21 @@ class ProgressiveCalibration:
             return self
         solution = _placed(self.scores.solution, at, d)
         return replace(self, scores=replace(self.scores, solution=solution))
+
+    def filling(self, fill: MeanImputation) -> ProgressiveCalibration:
+        """Return the calibration for rows in which features may be missing for the first time.
+
+        Their mean at the boundary, which is the anchor of the scoring model, takes their place.
+        """
+        if self.scores is None or fill.by.max() >= len(self.scores.solution.anchor):
+            return self
+        solution = self.scores.solution
+        weights = solution.coef if isinstance(solution, LinearScores) else solution.root.any(axis=2)
+        is_new = ~fill.present & ~weights[:, fill.by].any(axis=0)
+        shift = np.where(is_new, solution.anchor[fill.at] - fill.base, 0.0)
+        return replace(
+            self, scores=replace(self.scores, solution=impute_scores(solution, fill, shift))
+        )
 
     def relabeled(self, as_wanted: Callable[[Labels], Labels]) -> ProgressiveCalibration:
         """Return the calibration with labels in another type of array."""

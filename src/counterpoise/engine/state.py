@@ -404,11 +404,13 @@ class State:
         """
         if fill == self.fill:
             return self
-        fixed = self.fixed
+        fixed, progressive = self.fixed, self.progressive
         if fixed is not None:
             parts = ((), (), ()) if fill is None else (fill.at, fill.by, fill.present)
             fixed = fixed.with_missing(*parts)
-        return self._with(fill=fill, fixed=fixed)
+        elif fill is not None and progressive is not None:
+            progressive = progressive.filling(fill)
+        return self._with(fill=fill, fixed=fixed, progressive=progressive)
 
     def rebased(self, before: MeanImputation, after: MeanImputation) -> State:
         """The same with other constants where features are missing.
@@ -568,8 +570,15 @@ class State:
         return None if found is None else replace(found, fixed=self.fixed)
 
     def scoring_model(self, options: Options) -> Scores | None:
-        """Return scores with link, without the map; None before that is fixed, or of one class."""
-        return None if self.waiting else self._linked(options)
+        """Return scores with link, without the map; None before that is fixed, or of one class.
+
+        Their anchor is the mean of all rows.
+        """
+        found = None if self.waiting else self._linked(options)
+        if found is None:
+            return None
+        mean = self.moments.N @ self.moments.mean / self.moments.N.sum()
+        return replace(found, solution=found.solution.move_anchor(mean))
 
     def _linked(self, options: Options) -> Scores | None:
         """Return scores of the classes seen, with their exact link; None of fewer than two."""

@@ -124,20 +124,27 @@ class ImputedMoments:
 
         Scores are w·T(x − anchor) = (Tᵀw)·(x − anchor).
         """
-        if isinstance(solution, LinearScores):
-            return replace(solution, anchor=self.raw.anchor, coef=self.turned(solution.coef))
-        root = np.stack([self.turned(one.T).T for one in solution.root])
-        mean = solution.mean.copy()
-        mean[:, self.fill.at] -= self.shift * mean[:, self.fill.by]
-        return replace(solution, anchor=self.raw.anchor, mean=mean, root=root)
+        return replace(impute_scores(solution, self.fill, self.shift), anchor=self.raw.anchor)
 
     def turned(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weights (..., d) of filled rows as those of rows as they are."""
-        result = coef.copy()
-        places = zip(self.fill.at.tolist(), self.fill.by.tolist(), self.shift.tolist(), strict=True)
-        for at, by, shift in places:
-            result[..., by] += shift * coef[..., at]
-        return result
+        """Return weights (..., d) of filled rows as those of rows as they are."""
+        return _turn(coef, self.fill, self.shift)
+
+
+def impute_scores(solution: Solution, fill: MeanImputation, shift: Vector) -> Solution:
+    """Return scores to whose features their indicators add shifts (p,), before they are scored."""
+    if isinstance(solution, LinearScores):
+        return replace(solution, coef=_turn(solution.coef, fill, shift))
+    root, mean = _turn(solution.root.swapaxes(1, 2), fill, shift), solution.mean.copy()
+    mean[:, fill.at] -= shift * mean[:, fill.by]
+    return replace(solution, mean=mean, root=np.ascontiguousarray(root.swapaxes(1, 2)))
+
+
+def _turn(coef: NDArray[np.float64], fill: MeanImputation, shift: Vector) -> NDArray[np.float64]:
+    result = coef.copy()
+    for at, by, one in zip(fill.at.tolist(), fill.by.tolist(), shift.tolist(), strict=True):
+        result[..., by] += one * coef[..., at]
+    return result
 
 
 class OpenFill:

@@ -40,6 +40,10 @@ class LinearScores:
             f[start : start + SLICE] += part @ coef[:, far].T
         return f
 
+    def move_anchor(self, by: Vector) -> LinearScores:
+        """Return the same scores with an anchor that is moved by a vector (d,)."""
+        return replace(self, anchor=self.anchor + by, offset=self.offset + self.coef @ by)
+
     def placed(self, seen: Flags, absent: float) -> LinearScores:
         """The same with a row for each class; one that was never seen scores ``absent``."""
         coef, offset = np.zeros((len(seen), len(self.anchor))), np.full(len(seen), absent)
@@ -79,6 +83,10 @@ class QuadraticScores:
         if len(self.seen) == 1:  # there is nothing that could be against it
             return np.full((len(q), 1), np.inf)
         return q if len(self.seen) > 2 else q[:, 1:] - q[:, :1]
+
+    def move_anchor(self, by: Vector) -> QuadraticScores:
+        """Return the same scores with an anchor that is moved by a vector (d,)."""
+        return replace(self, anchor=self.anchor + by, mean=self.mean - by)
 
     def compared(self, parts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Parts of the scores of the classes seen, (n, c', ...), as parts of what :meth:`of` gives.
