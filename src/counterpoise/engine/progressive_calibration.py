@@ -162,8 +162,11 @@ class ProgressiveCalibration:
         if self.scores is None or fill.by.max() >= len(self.scores.solution.anchor):
             return self
         solution = self.scores.solution
-        weights = solution.coef if isinstance(solution, LinearScores) else solution.root.any(axis=2)
-        is_new = ~fill.present & ~weights[:, fill.by].any(axis=0)
+        if isinstance(solution, LinearScores):
+            is_used = solution.coef.any(axis=0)
+        else:
+            is_used = solution.root.any(axis=(0, 2))
+        is_new = ~(fill.present | np.asarray(is_used)[fill.by])
         shift = np.where(is_new, solution.anchor[fill.at] - fill.base, 0.0)
         return replace(
             self, scores=replace(self.scores, solution=impute_scores(solution, fill, shift))

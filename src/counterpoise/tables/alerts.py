@@ -20,26 +20,22 @@ from counterpoise.evaluate.cost_curve import should_alert
 from counterpoise.readers.chunk import Chunk
 from counterpoise.tables.records import MAX_RECENT_SCORES, column_of
 
-DAY = 86400.0
+DAY_SECONDS = 86_400.0
 
 
 class AlertInput(NamedTuple):
     """Predictions of the positive class for the rows of a chunk that have one."""
 
-    # its probability, under balanced classes and under the stream's own frequencies
-    balanced: Vector
-    stream: Vector
+    balanced: Vector  # its balanced probability
+    stream: Vector  # its stream probability
     rank: Vector  # by what rows are ranked
     kept: Flags  # which rows of the chunk they are
 
 
 class Alerts(Protocol):
-    """A rule."""
+    """Rule that decides which rows get an alert."""
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of the input that it needs."""
-        ...
+    columns: tuple[str, ...]  # columns of the input that it needs
 
     def decide(self, chunk: Chunk, predicted: AlertInput) -> Flags:
         """Return which of the rows that have predictions get an alert, (n,)."""
@@ -47,27 +43,26 @@ class Alerts(Protocol):
 
 
 class Threshold:
-    """Alert where the balanced probability is at least so high."""
+    """Alert where the balanced probability reaches a threshold."""
 
-    columns: tuple[str, ...] = ()
-
-    def __init__(self, least: float) -> None:
-        self.least = least
+    def __init__(self, threshold: float) -> None:
+        self.threshold = threshold
+        self.columns: tuple[str, ...] = ()
 
     def decide(self, chunk: Chunk, predicted: AlertInput) -> Flags:
         """Return which rows get an alert."""
-        result: Flags = predicted.balanced >= self.least
+        result: Flags = predicted.balanced >= self.threshold
         return result
 
 
 class ExpectedCost:
-    """Alert where a miss would cost more than a false alarm, by the stream's probability."""
+    """Alert where a miss would cost more than a false alarm, by the stream probability."""
 
     def __init__(
         self, alarm: float, miss: float | None, column: str | None = None, decimal: str = "."
     ) -> None:
         self.alarm, self.miss, self.column, self.decimal = alarm, miss, column, decimal
-        self.columns = () if column is None else (column,)
+        self.columns: tuple[str, ...] = () if column is None else (column,)
 
     def price(self, chunk: Chunk, kept: Flags) -> Any:
         """Return what a miss of each row that is kept costs, (n,), or of any."""
@@ -77,9 +72,8 @@ class ExpectedCost:
         with np.errstate(invalid="ignore"):
             bad = np.flatnonzero(~(np.isfinite(price) & (price > 0.0)))
         if len(bad):
-            row = int(np.flatnonzero(kept)[bad[0]])
             raise chunk.error(
-                row,
+                int(np.flatnonzero(kept)[bad[0]]),
                 f"column {self.column!r} contains {price[bad[0]]:g}, but the cost of a miss must "
                 "be a finite number above 0",
                 Suggestion("correct it"),
@@ -89,15 +83,13 @@ class ExpectedCost:
     def decide(self, chunk: Chunk, predicted: AlertInput) -> Flags:
         """Return which rows get an alert."""
         price = self.price(chunk, predicted.kept)
-        return (
-            should_alert(predicted.stream, price, self.alarm)
-            if len(predicted.stream)
-            else predicted.stream > 1.0
-        )
+        if not len(predicted.stream):
+            return np.zeros(0, dtype=bool)
+        return should_alert(predicted.stream, price, self.alarm)
 
 
 class TopShare:
-    """Rule that alerts about the highest share of recent values; later values have no effect.
+    """Alert about the highest share of recent values; later values have no effect.
 
     Examples
     --------
@@ -106,10 +98,8 @@ class TopShare:
     [False, False, False, True, False, True]
     """
 
-    columns: tuple[str, ...] = ()
-
     def __init__(self, share: float, late: Vector | None = None) -> None:
-        self.share = share
+        self.share, self.columns = share, tuple[str, ...]()
         self._late: deque[float] = deque([] if late is None else late[-MAX_RECENT_SCORES:].tolist())
         self._sorted: list[float] = sorted(self._late)
 
@@ -118,7 +108,7 @@ class TopShare:
         return self.among(predicted.rank)
 
     def among(self, values: Vector) -> Flags:
-        """Judge n values, in order, and return n flags."""
+        """Return which of n values, in order, get an alert, (n,)."""
         return np.array([self.next(value) <= self.share for value in values.tolist()], dtype=bool)
 
     def next(self, value: float) -> float:
@@ -131,8 +121,20 @@ class TopShare:
         return at_least / len(self._sorted)
 
 
-class DailyQuota:
-    """Rule that alerts about at most ``most`` rows per day: the highest by the rate of rows.
+class _PerDay:
+    """Rule about a number of rows of each day, by a column of times."""
+
+    def __init__(self, per_day: int, column: str, time_format: str | None) -> None:
+        self.per_day, self.time_format = per_day, time_format
+        self.columns: tuple[str, ...] = (column,)
+
+    def _times(self, chunk: Chunk, kept: Flags) -> Vector:
+        """Return the times of the rows that are kept, in seconds, (n,)."""
+        return read(chunk, self.columns[0], "timestamp", kept, time_format=self.time_format)
+
+
+class DailyQuota(_PerDay):
+    """Alert about at most N rows per day: the highest by the rate of rows.
 
     Rows come at the rate of the last 10,000 of them: m rows in t days. A row gets an alert if it is
     among the share N t / m of the highest recent ones, and its day has had fewer than N alerts.
@@ -147,63 +149,53 @@ class DailyQuota:
     """
 
     def __init__(
-        self,
-        most: int,
-        column: str,
-        late: Vector | None = None,
-        time_format: str | None = None,
+        self, per_day: int, column: str, late: Vector | None = None, time_format: str | None = None
     ) -> None:
-        self.most, self.columns, self.time_format = most, (column,), time_format
+        super().__init__(per_day, column, time_format)
         self._highest = TopShare(1.0, late)
-        self._times: deque[float] = deque(maxlen=MAX_RECENT_SCORES)
+        self._recent: deque[float] = deque(maxlen=MAX_RECENT_SCORES)
         self._spent: dict[int, int] = {}
 
     def decide(self, chunk: Chunk, predicted: AlertInput) -> Flags:
         """Return which rows get an alert."""
-        (column,) = self.columns
-        when = read(chunk, column, "timestamp", predicted.kept, time_format=self.time_format)
-        return self.among(predicted.rank, when)
+        return self.among(predicted.rank, self._times(chunk, predicted.kept))
 
     def among(self, values: Vector, when: Vector) -> Flags:
-        """Judge n values at n times, in seconds, in order, and return n flags."""
+        """Return which of n values at n times, in seconds and in order, get an alert, (n,)."""
         result = np.zeros(len(values), dtype=bool)
         for i, (value, at) in enumerate(zip(values.tolist(), when.tolist(), strict=True)):
-            high = self._highest.next(value)
-            self._times.append(at)
-            days = abs(at - self._times[0]) / DAY
-            today = int(at // DAY)
+            share = self._highest.next(value)
+            self._recent.append(at)
+            days, today = abs(at - self._recent[0]) / DAY_SECONDS, int(at // DAY_SECONDS)
             spent = self._spent.get(today, 0)
-            if high <= self.most * days / len(self._times) and spent < self.most:
+            if share <= self.per_day * days / len(self._recent) and spent < self.per_day:
                 result[i] = True
                 self._spent[today] = spent + 1
         return result
 
 
-class TopPerDay:
-    """Alert about the N highest rows of each day, which are known after the last row."""
+class TopPerDay(_PerDay):
+    """Alert about the N highest rows of each day, which are found after the last row."""
 
     def __init__(self, per_day: int, column: str, time_format: str | None = None) -> None:
-        self.per_day, self.columns, self.time_format = per_day, (column,), time_format
+        super().__init__(per_day, column, time_format)
         self._rows, self._highest = 0, dict[int, list[tuple[float, int]]]()
 
     def decide(self, chunk: Chunk, predicted: AlertInput) -> Flags:
-        """Rank the rows of a chunk within their days, and return no alerts yet, (n,)."""
-        (column,) = self.columns
-        when = read(chunk, column, "timestamp", predicted.kept, time_format=self.time_format)
-        rows = self._rows + np.flatnonzero(predicted.kept)
-        self._rows += chunk.rows
-        self.rank(predicted.rank, when, rows)
-        return np.zeros(len(rows), dtype=bool)
+        """Rank the rows of a chunk within their days, and return no alerts yet, (n,).
 
-    def rank(self, values: Vector, when: Vector, rows: Any) -> None:
-        """Add n values at n times, in seconds, with their row numbers; of equals, earlier ones."""
-        days = np.floor(when / DAY).astype(np.int64)
-        for value, day, row in zip(values.tolist(), days.tolist(), rows.tolist(), strict=True):
+        Of equal rows, earlier ones are higher.
+        """
+        days = (self._times(chunk, predicted.kept) // DAY_SECONDS).astype(np.int64).tolist()
+        rows = (self._rows + np.flatnonzero(predicted.kept)).tolist()
+        self._rows += chunk.rows
+        for value, day, row in zip(predicted.rank.tolist(), days, rows, strict=True):
             heap = self._highest.setdefault(day, [])
             if len(heap) < self.per_day:
                 heapq.heappush(heap, (value, -row))
             else:
                 heapq.heappushpop(heap, (value, -row))
+        return np.zeros(len(rows), dtype=bool)
 
     def alerts(self) -> Vector:
         """Return the row numbers of all alerts, sorted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,8 +17,8 @@ from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
 from counterpoise.engine.state import State
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion
 from counterpoise.readers.chunk import Chunk
+from counterpoise.tables.alerts import DAY_SECONDS
 
-DAY_SECONDS = 86_400.0
 MIN_ROWS_TO_FREEZE_CLASSES = 1000  # rows after which a new label is more likely a mistake
 
 
@@ -35,7 +36,7 @@ class Guards:
     allow_future: bool = False
     # what the user should be told at the end, by subject
     notes: dict[Any, Message] = field(default_factory=dict)
-    blank: dict[str, int] = field(default_factory=dict)  # cells without a value, by column
+    blank: Counter[str] = field(default_factory=Counter)  # cells without a value, by column
 
     # Labels
 
@@ -112,9 +113,8 @@ class Guards:
 
     def note_blank(self, blank: Mapping[str, int]) -> None:
         """Note the columns that have cells without a value, and how many of them."""
-        for name, count in blank.items():
-            self.blank[name] = self.blank.get(name, 0) + count
         if blank:
+            self.blank.update(blank)
             each = [f"{name!r} ({count:,})" for name, count in self.blank.items()]
             shown = ", ".join(each[:6]) + f" and {len(each) - 6} more columns" * (len(each) > 6)
             self.notes["blank"] = Message(

@@ -20,7 +20,9 @@ from counterpoise.solver.scores import condition
 from counterpoise.tables.estimator import Model, as_auto, as_ridge
 from counterpoise.tables.model import TableModel
 
-SUMMARY_KEYS = ("note", "means", "means_of", "errors", "intervals")
+FIT_KEYS = (
+    "ridge", "condition", "calibration", "note", "means", "means_of", "errors", "intervals"
+)  # fmt: skip
 MAX_FEATURES_WITH_ERRORS = 1000  # features of which standard errors take a second
 
 
@@ -82,43 +84,28 @@ def by_class(model: RidgeModel) -> tuple[Matrix, Matrix, Vector]:
     return mean, deviation, np.ptp(moments.mean[slot], axis=0) / s + np.ptp(logarithm, axis=0)
 
 
-def _named(model: Model) -> str | None:
-    ridge = as_ridge(model)
-    return None if ridge is None else feature_map_name(ridge.params.feature_map)
+def _describe_fit(model: Model, names: list[str]) -> dict[str, Any]:
+    """Return facts of a fitted model, or its best candidate: condition, calibration, means, errors.
 
-
-def _condition(model: RidgeModel) -> float:
-    """Largest condition number of what is inverted, in scaled units."""
-    state = model.state
-    return condition(state.whole, state.classes, model.options, model.scores(False).solution.ridge)
-
-
-def _verdicts(model: RidgeModel) -> dict[str, Any] | None:
-    """Return the number of rows that were scored before learning, and their calibration errors."""
-    found = model.state.calibration
-    if found is None or not found.rows or not model.options.calibrate:
-        return None
-    before, after = found.errors()
-    return {"rows": found.rows, "error": before, "corrected": after}
-
-
-def _clipped(model: Model) -> dict[str, float]:
-    """Weight of the rows that each map has clipped, by its name."""
+    Errors and intervals are None where they are unknown, and a note has the reason.
+    """
+    best = model.best
+    state, ridge = best.state, best.scores(False).solution.ridge
     models = model.models if isinstance(model, AutoModel) else [model]
-    return {
-        one.state.fixed.map.text: float(one.state.moments.clipped[0])
-        for one in models
-        if one.state.fixed is not None
-    }
-
-
-def _found(model: RidgeModel, names: list[str]) -> dict[str, Any]:
-    """Means and class means by name; errors and intervals of the weights, or why there are none."""
-    found = summarize(model.state, model.options, names, MAX_FEATURES_WITH_ERRORS)
+    maps = [(one.state.fixed.map.text, one.state) for one in models if one.state.fixed is not None]
+    calibration = None
+    if state.calibration is not None and state.calibration.rows and best.options.calibrate:
+        before, after = state.calibration.errors()
+        calibration = {"rows": state.calibration.rows, "error": before, "corrected": after}
+    found = summarize(state, best.options, names, MAX_FEATURES_WITH_ERRORS)
     means = zip(
         names, found.mean.tolist(), found.scale.tolist(), found.class_means.T.tolist(), strict=True
     )
     result: dict[str, Any] = {
+        "ridge": ridge,
+        "condition": condition(state.whole, state.classes, best.options, ridge),
+        "calibration": calibration,
+        "clipped": {name: float(one.moments.clipped[0]) for name, one in maps},
         "note": found.note,
         "means": {n: {"mean": m, "deviation": s, "by_class": of} for n, m, s, of in means},
         "means_of": [str(label) for label in found.classes.tolist()],
@@ -163,26 +150,28 @@ def describe_model(stored: TableModel) -> dict[str, Any]:
             "weights": {names[j]: weights[:, j].tolist() for j in order.tolist()},
             "densities": None,
         }
+    ridge = as_ridge(model)
+    name = None if ridge is None else feature_map_name(ridge.params.feature_map)
     options = dict(stored.options)
     if options.get("candidates") is not None:
         options["candidates"] = [name_of(one, None) for one in options["candidates"]]
     return {
         "classes": dict(zip(map(str, classes), model.class_count.tolist(), strict=True)),
-        "options": {**options, "feature_map": mapped or _named(model)},
+        "options": {**options, "feature_map": mapped or name},
         "candidates": judged,
         "shares": shares,
         "columns": encoding.columns.by_option(),
         "positive": None if stored.positive is None else str(stored.positive),
         "kinds": encoding.kinds,
-        "ridge": stored.estimator.best.scores(False).solution.ridge if fitted else None,
-        "condition": _condition(stored.estimator.best) if fitted else None,
-        "calibration": _verdicts(stored.estimator.best) if fitted else None,
-        "clipped": _clipped(stored.estimator) if fitted else {},
         "chunk_rows": stored.chunk_rows,
         "inputs": {
             key: {**asdict(record.mark), "dropped": record.dropped, "times": record.times}
             for key, record in stored.records.items()
         },
         **shown,
-        **(_found(stored.estimator.best, names) if fitted else dict.fromkeys(SUMMARY_KEYS)),
+        **(
+            {**dict.fromkeys(FIT_KEYS), "clipped": {}}
+            if not fitted
+            else _describe_fit(stored.estimator, names)
+        ),
     }

@@ -80,18 +80,18 @@ def merge_models(
 def _chosen(one: Model, two: Model, names: tuple[str, str]) -> AutoModel:
     """Return the merger of two models that average, whose maps must be equal."""
     first, second = as_auto(one), as_auto(two)
-    if first is None or second is None or not _has_same_maps(first, second):
+    is_ready = first is not None and first.candidates.is_ready
+    if (
+        first is None
+        or second is None
+        or not (is_ready and first.fitted_candidates == second.fitted_candidates)
+    ):
         raise DataError(
             f"{names[0]} and {names[1]} do not both choose among maps that were fixed by the same "
             "rows",
             Suggestion("learn the second with {}", "feature_map", f"auto:{names[0]}"),
         )
     return first.merge(second)
-
-
-def _has_same_maps(one: AutoModel, two: AutoModel) -> bool:
-    """Return whether the maps of two models are fixed and equal."""
-    return one.candidates.is_ready and one.fitted_candidates == two.fitted_candidates
 
 
 def _held(one: TableModel, two: TableModel, features: tuple[Feature, ...]) -> Counts | None:
@@ -193,11 +193,6 @@ def _placed(stored: TableModel, encoding: ColumnEncoder) -> Model:
     return result
 
 
-def _of_frames(one: Record, two: Record) -> Record:
-    """Return the record of the frames of both models."""
-    return Record(concatenate_positions(one.mark, two.mark), (), one.dropped + two.dropped)
-
-
 def _require_alike(one: TableModel, two: TableModel, names: tuple[str, str]) -> None:
     mine, theirs = one.encoding.columns.by_option(), two.encoding.columns.by_option()
     for option, value in mine.items():
@@ -240,7 +235,8 @@ def _united(
                 Suggestion("to count its rows twice, use {}", "allow_overlap", True),
             )
         if key == FRAMES and key in records:
-            records[key] = _of_frames(records[key], record)
+            mark = concatenate_positions(records[key].mark, record.mark)
+            records[key] = Record(mark, (), records[key].dropped + record.dropped)
         elif key in same:
             if records[key].mark != record.mark:
                 raise DataError(

@@ -59,8 +59,8 @@ from counterpoise.tables.scoring import (
     PredictionEncoder,
     ScoredRows,
     TableScorer,
-    learn_and_score,
     push_scores,
+    scored_parts,
 )
 
 if TYPE_CHECKING:
@@ -331,20 +331,15 @@ class TableModel:
         self, chunk: Chunk, encoded: EncodedChunk, known: list[Any], needs_scores: bool
     ) -> list[ScoredRows]:
         """Let the estimator, which has the classes ``known``, learn rows, and update the window."""
-        had_sorted, before = self.estimator.has_sorted_labels, self.rows
-        after = before + chunk.rows
+        model, before, found = self.estimator, self.rows, list[ScoredRows]()
+        had_sorted, after = model.has_sorted_labels, before + chunk.rows
         # One thread: others parse meanwhile, and no bit depends on the number of cores.
         with one_thread():
-            found = learn_and_score(
-                self.estimator,
-                before,
-                after,
-                encoded,
-                self.chunk_rows,
-                needs_scores,
-                self._calibrates,
-            )
-        if not had_sorted and self.estimator.has_sorted_labels:
+            parts = scored_parts(model, before, after, encoded, self.chunk_rows, needs_scores)
+            for part, scored in parts:
+                found += scored
+                model.learn(part.X, part.y, part.weight, part.t, calibrate=self._calibrates)
+        if not had_sorted and model.has_sorted_labels:
             self.notes["order"] = Message(f"warning: {chunk.source}: {SORTED}")
         classes = self.classes
         window = self.recent if classes == known else None
@@ -454,28 +449,26 @@ class TableModel:
         With ``calibrate`` they are cross-fitted, so that their order has no effect. An estimator
         that averages learns them in a seeded random order, whose first rows fit its maps.
         """
-        prototype = self.prototype
-        assert prototype is not None
-        options = prototype.params.options
-        if options.half_life is None and as_auto(prototype) is not None:
+        assert self.prototype is not None
+        options = self.prototype.params.options
+        if options.half_life is None and as_auto(self.prototype) is not None:
             return self._fit_shuffled(source, weight)
-        cross_fits = options.half_life is None and options.calibrate
-        self._calibrates = not cross_fits
+        self._calibrates = options.half_life is not None or not options.calibrate
         try:
             rows = self.learn_frame(source, weight)
+            ridge = as_ridge(self.model)
+            if not self._calibrates and ridge is not None and rows:
+                names = [feature.name for feature in self.encoding.features]
+
+                def batches() -> Iterator[Any]:
+                    for part, _ in self._encode_again(source, weight):
+                        if part.X.shape[0]:
+                            yield ridge.batch(part.X, part.y, part.weight)
+
+                with one_thread():
+                    ridge.cross_fit(batches, names)
         finally:
             self._calibrates = True
-        ridge = as_ridge(self.model)
-        if cross_fits and ridge is not None and rows:
-            features = [feature.name for feature in self.encoding.features]
-
-            def batches() -> Iterator[Any]:
-                for _, part, _ in self._encode_again(source, weight):
-                    if part.X.shape[0]:
-                        yield ridge.batch(part.X, part.y, part.weight)
-
-            with one_thread():
-                ridge.cross_fit(batches, features)
         return rows
 
     def _fit_shuffled(self, source: FrameSource, weight: Vector | None) -> int:
@@ -486,48 +479,38 @@ class TableModel:
             encoded, after = self.encode_new(chunk, FRAMES, known, allow_overlap=True)
             known = sorted({*known, *encoded.y.tolist()})
             self._count(chunk, FRAMES, encoded, after)
-        parts = [part for _, part, _ in self._encode_again(source, weight)]
-        if any(part.X.shape[0] for part in parts):
-            whole = _concatenate(parts)
+        whole = _concatenate([part for part, _ in self._encode_again(source, weight)])
+        if whole is not None:
             order = row_order(whole.X, whole.y, whole.weight)
-            X, y = whole.X[order], whole.y[order]
             w = None if whole.weight is None else whole.weight[order]
-            rows = whole._replace(X=X, y=y, weight=w)
+            rows = whole._replace(X=whole.X[order], y=whole.y[order], weight=w)
             self._prepare(source.name, rows, self.encoding, [])
             with one_thread():
-                self.estimator.learn(X, y, w)
+                self.estimator.learn(rows.X, rows.y, w)
         return self.rows
 
     def unlearn_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
         """Unlearn the rows of a frame, and return their number."""
         from counterpoise.tables.unlearn import subtract_encoded
 
-        at = 0
-
-        def parts() -> Iterator[tuple[EncodedChunk, ColumnEncoder]]:
-            nonlocal at
-            for chunk, part, after in self._encode_again(source, weight):
-                at += chunk.rows
-                yield part, after
-
         unknown = DataError(
             f"{source.name} has values or labels that were never learned",
             Suggestion("unlearn rows as they were learned"),
         )
         with one_thread():
-            subtract_encoded(self, parts(), unknown)
-        self.unlearned += at
+            n = subtract_encoded(self, self._encode_again(source, weight), unknown)
+        self.unlearned += n
         record = self.records.get(FRAMES)
         if record is not None:
-            left = max(record.mark.rows - at, 0)
+            left = max(record.mark.rows - n, 0)
             mark = ReadPosition(left, 0, record.mark.hash)
             self.records[FRAMES] = replace(record, mark=mark, dropped=min(record.dropped, left))
         self.finish()
-        return at
+        return n
 
     def _encode_again(
         self, source: FrameSource, weight: Vector | None
-    ) -> Iterator[tuple[Chunk, EncodedChunk, ColumnEncoder]]:
+    ) -> Iterator[tuple[EncodedChunk, ColumnEncoder]]:
         """Yield the chunks of a frame whose rows were learned, encoded again."""
         at = 0
         columns = self.encoding.columns
@@ -536,7 +519,7 @@ class TableModel:
             encoded, after = self.encoding.learn(chunk, lenient=True)
             part = None if weight is None else weight[at : at + chunk.rows]
             at += chunk.rows
-            yield chunk, weighted(encoded, part), after
+            yield weighted(encoded, part), after
 
     def _following(self, chunk: Chunk) -> Chunk:
         """Return a chunk as the rows after those of all frames so far."""
@@ -587,16 +570,16 @@ def weighted(encoded: EncodedChunk, weight: Vector | None) -> EncodedChunk:
     return encoded._replace(weight=mine if encoded.weight is None else mine * encoded.weight)
 
 
-def _concatenate(parts: list[EncodedChunk]) -> EncodedChunk:
-    """Return the rows of several chunks as one."""
-    is_sparse = any(sp.issparse(part.X) for part in parts)
-    rows = [part.X for part in parts]
-    X: Rows = sp.vstack(rows, format="csr") if is_sparse else np.vstack(rows)
-    weight = None
-    if parts[0].weight is not None:
-        weight = np.concatenate([np.asarray(part.weight) for part in parts])
+def _concatenate(parts: list[EncodedChunk]) -> EncodedChunk | None:
+    """Return the rows of several chunks as one; None of no row."""
+    if not any(part.X.shape[0] for part in parts):
+        return None
+    X = [part.X for part in parts]
+    rows: Rows = sp.vstack(X, format="csr") if any(map(sp.issparse, X)) else np.vstack(X)
+    weights = [part.weight for part in parts if part.weight is not None]
     y, kept = (np.concatenate([getattr(p, name) for p in parts]) for name in ("y", "kept"))
-    return parts[0]._replace(X=X, y=y, weight=weight, kept=kept)
+    weight = np.concatenate(weights) if weights else None
+    return parts[0]._replace(X=rows, y=y, weight=weight, kept=kept)
 
 
 def with_placeholder_label(chunk: SomeChunk, columns: Columns) -> SomeChunk:

@@ -7,6 +7,7 @@ import io
 import json
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -138,11 +139,6 @@ def _json_lines(table: pa.Table) -> bytes:
     return "".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist()).encode()
 
 
-def explanation_names(k: int) -> list[str]:
-    """Names of the output columns of k reasons."""
-    return [name for i in range(1, k + 1) for name in (f"reason_{i}", f"share_{i}")]
-
-
 def explanation_columns(reasons: Explanation, k: int, sign: float = 1.0) -> list[Any]:
     """Return the k largest contributions of each row and their shares, arrays of shape (n,).
 
@@ -177,19 +173,24 @@ class Predictor:
         self.learned = self.scorer.model
         self.alerts, self.carry = alerts, carry
         self._needed = () if alerts is None else alerts.columns
-        self.rows, self.skipped, self.unknown = 0, 0, dict[str, int]()
-        self.strange, self.bare = dict[str, None](), 0
-        self.blank = dict[str, int]()
-        self.lacking = dict[str, None]()
+        # Rows, those without a prediction, and those that have none of the model's columns
+        self.rows = self.skipped = self.bare = 0
+        # Values of no learned category, and missing ones where none was before, by column
+        self.unknown, self.blank = Counter[str](), Counter[str]()
+        # Columns that the model has not learned, and learned columns that were 0
+        self.strange, self.lacking = dict[str, None](), dict[str, None]()
         self._apart = None if ignore_unknown else (*(carry or ()), *self._needed)
         self._labels = self.learned.labels
         self._classes = self._labels.tolist()
         self._positive = self._classes.index(positive)
         self.outlying = OutlierCounter()
-        alert = [] if alerts is None else ["alert"]
-        self._explain = explain
-        told = [*self._score_names(), *self._probability_names(), *alert]
-        self._outputs = ["prediction", *told, *explanation_names(explain)]
+        self._explain, self._outputs = explain, ["prediction", "score"]
+        if n_score_columns(len(self._classes)) > 1:
+            self._outputs[1:] = [f"score_{label}" for label in self._classes]
+        for kind in ("proba_balanced", "proba_stream"):
+            self._outputs += [f"{kind}_{label}" for label in self._classes]
+        self._outputs += [] if alerts is None else ["alert"]
+        self._outputs += [f"{name}_{i + 1}" for i in range(explain) for name in ("reason", "share")]
 
     def wanted(self, name: str) -> bool:
         """Return whether a column of the input is needed."""
@@ -207,10 +208,8 @@ class Predictor:
         apart = (*(self.carry or ()), *self._needed)
         self.strange |= dict.fromkeys(name for name in encoded.strange if name not in apart)
         self.lacking |= dict.fromkeys(encoded.lacking)
-        for name, count in encoded.unknown.items():
-            self.unknown[name] = self.unknown.get(name, 0) + count
-        for name, count in encoded.blank.items():
-            self.blank[name] = self.blank.get(name, 0) + count
+        self.unknown.update(encoded.unknown)
+        self.blank.update(encoded.blank)
         columns = self._carried(chunk)
         if kept.any():
             features = self.scorer.encoding.features
@@ -226,10 +225,10 @@ class Predictor:
         found = [labels, *(sign * f).T, *balanced.T, *stream.T]
         if self.alerts is not None:
             k = self._positive
-            told = AlertInput(balanced[:, k], stream[:, k], class_ranks(ranks, k), kept)
+            predicted = AlertInput(balanced[:, k], stream[:, k], class_ranks(ranks, k), kept)
             has_two = int(scores.classes.seen.sum()) > 1
             no_alerts = np.zeros(len(f), dtype=bool)
-            found.append(self.alerts.decide(chunk, told) if has_two else no_alerts)
+            found.append(self.alerts.decide(chunk, predicted) if has_two else no_alerts)
         if self._explain and kept.any():
             why = self.scorer.explain(encoded.X)
             found += explanation_columns(why, self._explain, sign)
@@ -241,12 +240,11 @@ class Predictor:
 
     def empty_table(self) -> pa.Table:
         """Return a table without rows, for inputs without rows."""
-        empty = {name: pa.array([], pa.string()) for name in self.carry or ()}
-        text = [name for name in self._outputs if name.startswith("reason_")]
-        outputs = {name: pa.array([], pa.float64()) for name in self._outputs}
-        outputs |= dict.fromkeys(text, pa.array([], pa.string()))
-        labels = pa.array(self._labels[:0])
-        return pa.table({**empty, **outputs, "prediction": labels})
+        texts = [name for name in self._outputs if name.startswith("reason_")]
+        columns = dict.fromkeys(self.carry or (), pa.array([], pa.string()))
+        columns |= dict.fromkeys(self._outputs, pa.array([], pa.float64()))
+        columns |= dict.fromkeys(texts, pa.array([], pa.string()))
+        return pa.table({**columns, "prediction": pa.array(self._labels[:0])})
 
     def _carried(self, chunk: Chunk) -> dict[str, pa.Array]:
         names = list(chunk.columns) if self.carry is None else self.carry
@@ -262,14 +260,6 @@ class Predictor:
             )
         nothing = pa.nulls(chunk.rows, pa.string())
         return {name: chunk.columns.get(name, nothing) for name in names}
-
-    def _score_names(self) -> list[str]:
-        more = n_score_columns(len(self._classes)) > 1
-        return [f"score_{label}" for label in self._classes] if more else ["score"]
-
-    def _probability_names(self) -> list[str]:
-        kinds = ("proba_balanced", "proba_stream")
-        return [f"{kind}_{label}" for kind in kinds for label in self._classes]
 
 
 def _insert_nulls(values: Any, kept: Any) -> pa.Array:

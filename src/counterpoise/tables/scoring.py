@@ -146,49 +146,37 @@ class ScoredRows(NamedTuple):
     is_complete: bool  # whether they are all rows of their part
 
 
-def learn_and_score(
-    model: Model,
-    before: int,
-    after: int,
-    rows: EncodedChunk,
-    chunk_rows: int,
-    needs_all: bool = False,
-    calibrate: bool = True,
-) -> list[ScoredRows]:
-    """Learn rows after the model, which has learned ``before`` rows, has scored some of them.
+def scored_parts(
+    model: Model, before: int, after: int, rows: EncodedChunk, chunk_rows: int, needs_all: bool
+) -> Iterator[tuple[EncodedChunk, list[ScoredRows]]]:
+    """Yield parts of rows that a model is to learn next, with its scores of some of them.
 
-    While there are few rows before them, they are learned in parts not longer than what precedes
-    them. With ``needs_all`` all rows are scored, else those that the window can take when ``after``
-    rows were learned.
+    The model has learned ``before`` rows. While these are few, parts are not longer than what
+    precedes them. With ``needs_all`` all rows are scored, else those that the score window can take
+    when ``after`` rows were learned.
     """
-    n, found = rows.X.shape[0], list[ScoredRows]()
+    n = rows.X.shape[0]
     is_due = not (before // chunk_rows) % chunks_per_scoring(model)
     step = max(1, chunk_rows // SAMPLE_ROWS) if before >= max(MAX_RECENT_SCORES, n) else 1
     needed = n if is_due else 0
     if is_due and before < n:
         needed = max(1, min(MAX_RECENT_SCORES, after // 2))
     for part in split_rows(before, n, n if needs_all else needed):
-        some = rows
+        some, found = rows, list[ScoredRows]()
         if part != slice(0, n):
             weight, t = (None if one is None else one[part] for one in (rows.weight, rows.t))
             some = rows._replace(X=rows.X[part], y=rows.y[part], weight=weight, t=t)
         is_sample = is_due and part.stop > n - needed
-        if model.is_fitted:
-            if needs_all and (step > 1 or not is_sample):
-                found.append(_score(model, some, 1, is_sample=False))
-            if is_sample:
-                found.append(_score(model, some, step, is_sample=True))
-        model.learn(some.X, some.y, some.weight, some.t, calibrate=calibrate)
-    return found
-
-
-def _score(model: Model, rows: EncodedChunk, step: int, is_sample: bool) -> ScoredRows:
-    """Score every ``step``-th row."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # predictions warn
-        scores = model.scores()
-        f = scores.of(rows.X[::step])
-        return ScoredRows(rows.y[::step], f, scores, is_sample, step == 1)
+        if (needs_all or is_sample) and model.is_fitted:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # predictions warn
+                scores = model.scores()
+                if needs_all and (step > 1 or not is_sample):
+                    found.append(ScoredRows(some.y, scores.of(some.X), scores, False, True))
+                if is_sample:
+                    f = scores.of(some.X[::step])
+                    found.append(ScoredRows(some.y[::step], f, scores, True, step == 1))
+        yield some, found
 
 
 def split_rows(before: int, n: int, needed: int) -> Iterator[slice]:

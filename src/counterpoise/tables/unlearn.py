@@ -394,8 +394,8 @@ def _drop_unused(learner: TableModel, known: list[Any]) -> None:
 
 def subtract_encoded(
     learner: TableModel, rows: Iterable[tuple[EncodedChunk, ColumnEncoder]], unknown: DataError
-) -> None:
-    """Subtract encoded rows, with their encoding.
+) -> int:
+    """Subtract encoded rows, with their encoding, and return their number, those dropped included.
 
     Records stay as they are; the model is changed only if all rows can be subtracted. ``unknown``
     is raised if rows have features or labels that were never learned.
@@ -403,15 +403,17 @@ def subtract_encoded(
     model, encoding = as_ridge(learner.model), learner.encoding
     if model is None:
         raise cannot_unlearn_error(learner.path)
-    known = model.labels.tolist()
+    known, n = model.labels.tolist(), 0
     removed = RemovedRows(np.zeros(len(encoding.features), dtype=np.int64))
     for encoded, after in rows:
         if _is_unknown(encoding, encoded, after):
             raise unknown
         removed.append(model, encoded, encoded.y)
+        n += len(encoded.kept)
     _subtract(learner, model, removed, 1)
     learner.window = None  # it may be about these rows
     _drop_unused(learner, known)
+    return n
 
 
 def repeated(moments: Moments, times: int) -> Moments:
