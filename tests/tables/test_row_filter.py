@@ -6,8 +6,10 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.estimators.auto import wrap_engine
+from counterpoise.tables.inspect import unique
 from counterpoise.tables.model import TableModel
-from counterpoise.tables.records import RowFilter
+from counterpoise.tables.records import RowFilter, add_rows, contains, without
+from counterpoise.tables.scoring import split_rows
 
 LARGE = 2**53 + 1  # the next integer below is the same float
 
@@ -82,3 +84,20 @@ def test_all_conditions_must_hold_also_those_on_one_column(run):
     np.testing.assert_array_equal(before, wrap_engine(TableModel.load("m.st").model).coef_)
     same = ["--where", "customer=5", "--where", "customer=5.0"]
     assert "10 rows unlearned" in run("unlearn", "m.st", path, *same).err
+
+
+def test_ranges_of_rows():
+    assert contains(((2, 4), (7, 8)), np.arange(8)).nonzero()[0].tolist() == [2, 3, 7]
+    assert add_rows(((2, 4), (7, 8)), [4, 0]) == ((0, 1), (2, 5), (7, 8))
+    assert without(((0, 4), (7, 8)), [2, 7]) == ((0, 2), (3, 4))
+
+
+def test_first_rows_are_learned_in_parts_not_longer_than_what_precedes_them():
+    ends = [(part.start, part.stop) for part in split_rows(0, 600, 300)]
+    assert ends == [(0, 256), (256, 512), (512, 600)]
+
+
+def test_names_of_features_are_unique():
+    """The category "b=c" of a column "a" and the category "c" of a column "a=b" share one."""
+    names = ["a=b=c", "d", "a=b=c (2)", "a=b=c (2) (2)"]
+    assert unique(["a=b=c", "d", "a=b=c", "a=b=c (2)"]) == names

@@ -164,14 +164,11 @@ def require_same_settings(
     params = _named(before.options)
     if params["feature_map"] == AUTO:
         _require_open(options)
+    size = {} if chunk_rows is None else {"chunk_rows": chunk_rows}
     # Separately: a model that averages has an option of its own called drop.
     for now, then in (
         (settings, wanted.by_option()),
-        (options, params),
-        (
-            {} if chunk_rows is None else {"chunk_rows": chunk_rows},
-            {"chunk_rows": before.chunk_rows},
-        ),
+        ({**options, **size}, {**params, "chunk_rows": before.chunk_rows}),
     ):
         for name, value in now.items():
             if value != then[name]:

@@ -27,16 +27,7 @@ MAX_FEATURES_WITH_ERRORS = 1000  # features of which standard errors take a seco
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """Return names of which no two are the same.
-
-    The category "b=c" of a column "a" and the category "c" of a column "a=b" share one.
-
-    Examples
-    --------
-    >>> from counterpoise.tables.inspect import unique
-    >>> unique(["a=b=c", "d", "a=b=c", "a=b=c (2)"])
-    ['a=b=c', 'd', 'a=b=c (2)', 'a=b=c (2) (2)']
-    """
+    """Return names of which no two are the same, by numbers: categories of two columns may be."""
     taken: dict[str, int] = {}  # and how often each was asked for
     for name in names:
         found = name

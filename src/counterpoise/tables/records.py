@@ -28,60 +28,39 @@ Ranges = tuple[tuple[int, int], ...]  # from the first, counted from 0, to befor
 
 
 def count(ranges: Ranges) -> int:
-    """Return how many rows there are."""
+    """Return the number of rows."""
     return sum(stop - start for start, stop in ranges)
 
 
-def contains(ranges: Ranges, places: NDArray[np.intp]) -> Flags:
-    """Return which of some rows, by their numbers, are there.
-
-    Examples
-    --------
-    >>> from counterpoise.tables.records import contains
-    >>> contains(((2, 4), (7, 8)), np.arange(8)).tolist()
-    [False, False, True, True, False, False, False, True]
-    """
+def contains(ranges: Ranges, rows: NDArray[np.intp]) -> Flags:
+    """Return which rows, by their numbers (n,), are in ranges, (n,)."""
     starts = np.array([start for start, _ in ranges], dtype=np.intp)
     stops = np.array([0, *(stop for _, stop in ranges)], dtype=np.intp)
-    result: Flags = places < stops[np.searchsorted(starts, places, side="right")]
+    result: Flags = rows < stops[np.searchsorted(starts, rows, side="right")]
     return result
 
 
-def add_rows(ranges: Ranges, places: Iterable[int]) -> Ranges:
-    """Return ranges with more rows, by their numbers.
-
-    Examples
-    --------
-    >>> from counterpoise.tables.records import add_rows
-    >>> add_rows(((2, 4), (7, 8)), [4, 0])
-    ((0, 1), (2, 5), (7, 8))
-    """
-    result: list[list[int]] = []
-    for start, stop in sorted([*ranges, *((place, place + 1) for place in places)]):
+def add_rows(ranges: Ranges, rows: Iterable[int]) -> Ranges:
+    """Return ranges with more rows, by their numbers."""
+    result: list[tuple[int, int]] = []
+    for start, stop in sorted([*ranges, *((row, row + 1) for row in rows)]):
         if result and start <= result[-1][1]:
-            result[-1][1] = max(result[-1][1], stop)
+            result[-1] = result[-1][0], max(result[-1][1], stop)
         else:
-            result.append([start, stop])
-    return tuple((start, stop) for start, stop in result)
+            result.append((start, stop))
+    return tuple(result)
 
 
-def without(ranges: Ranges, places: Iterable[int]) -> Ranges:
-    """Return ranges without some rows, by their numbers.
-
-    Examples
-    --------
-    >>> from counterpoise.tables.records import without
-    >>> without(((0, 4), (7, 8)), [2, 7])
-    ((0, 2), (3, 4))
-    """
-    left = sorted(set(places))
+def without(ranges: Ranges, rows: Iterable[int]) -> Ranges:
+    """Return ranges without some rows, by their numbers."""
+    removed = sorted(set(rows))
     result: list[tuple[int, int]] = []
     for start, stop in ranges:
-        for place in (place for place in left if start <= place < stop):
-            result.append((start, place))
-            start = place + 1
+        for row in (row for row in removed if start <= row < stop):
+            result.append((start, row))
+            start = row + 1
         result.append((start, stop))
-    return tuple((start, stop) for start, stop in result if start < stop)
+    return tuple(one for one in result if one[0] < one[1])
 
 
 FRAMES = "-frames"  # the name of all frames in the records; no file and no pipe has it
@@ -197,8 +176,8 @@ class Records(dict[str, Record]):
 
     def advance(self, key: str, chunk: Chunk, dropped: int) -> None:
         """Record that a chunk of an input was learned, without so many rows."""
-        known = self.get(key, Record(starts=chunk.starts))
-        self[key] = replace(known, mark=chunk.mark, dropped=known.dropped + dropped)
+        before = self.get(key, Record(starts=chunk.starts))
+        self[key] = replace(before, mark=chunk.mark, dropped=before.dropped + dropped)
 
     def check_new(self, chunk: Chunk, key: str, allow_overlap: bool) -> None:
         """Raise if the rows of a chunk may not be learned as the next ones of an input."""

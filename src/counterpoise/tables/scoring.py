@@ -184,12 +184,6 @@ def split_rows(before: int, n: int, needed: int) -> Iterator[slice]:
 
     Each is at most as long as all rows before it, except that parts before the last ``needed``
     rows, whose scores are not used, are one.
-
-    Examples
-    --------
-    >>> from counterpoise.tables.scoring import split_rows
-    >>> [(part.start, part.stop) for part in split_rows(0, 600, 300)]
-    [(0, 256), (256, 512), (512, 600)]
     """
     ends = [0]
     while ends[-1] < n:
