@@ -154,7 +154,7 @@ def require_same_settings(
 ) -> Columns:
     """Return the columns of a model that continues; raise if a setting is not as it was.
 
-    ``other`` is a model that it is said to have begun with.
+    ``other`` is a model with whose map it is to have begun.
     """
     wanted = _changed_columns(before, columns)
     settings = by_option(columns)
@@ -240,14 +240,14 @@ def _maps(other: TableModel) -> tuple[Any, ...]:
 def _require_alike(encoding: ColumnEncoder, theirs: Columns, path: str) -> None:
     """Raise if columns are not as the map of another model has learned them."""
     mine, kinds = encoding.columns, encoding.kinds
-    strange = [f.column for f in encoding.features if not fits(f, encoding)]
-    strange += [name for name, kind in mine.explicit_types.items() if kinds.get(name, kind) != kind]
+    changed = [f.column for f in encoding.features if not fits(f, encoding)]
+    changed += [name for name, kind in mine.explicit_types.items() if kinds.get(name, kind) != kind]
     for name, buckets in theirs.buckets.items():
         if (mine.buckets.get(name), mine.seed) != (buckets, theirs.seed):
-            strange.append(name)
-    if strange:
+            changed.append(name)
+    if changed:
         raise DataError(
-            f"column {strange[0]!r} is a feature of the map of {path}, and the options say "
+            f"column {changed[0]!r} is a feature of the map of {path}, and the options say "
             "otherwise; leave them out, or learn without that map"
         )
 

@@ -39,16 +39,16 @@ class EvaluationResult:
     y: Labels  # true labels
     # probability of the second of two classes, or of each, under the stream's frequencies
     p: Matrix | None
-    price: Any = None  # what a miss costs
-    alarm: float = 1.0  # what a false alarm costs
-    alerts: Flags | None = None  # alerts as they were served
+    price: Any = None  # cost of a miss
+    alarm: float = 1.0  # cost of a false alarm
+    alerts: Flags | None = None  # logged alerts
     skipped: int = 0  # rows left out because values are missing
     # columns that tables did not have, which were 0 as in some of the learned rows
     lacking: tuple[str, ...] = ()
     reasons: Explanation | None = None  # of the first rows, by column
 
     def risk(self, position: int) -> Vector | None:
-        """Return the stream's probability of the class at a position, (n,), if it was told."""
+        """Return the stream's probability of the class at a position, (n,), if it exists."""
         if self.p is None:
             return None
         if self.p.shape[1] > 1:
@@ -66,11 +66,11 @@ class EvaluationResult:
             return None
         curve = cost_curve(self.y, risk, miss=price, alarm=self.alarm, positive=positive)
         mine = self.y == positive
-        told = should_alert(risk, price, self.alarm) if self.alerts is None else self.alerts
-        missed, false = mine & ~told, ~mine & told
+        flags = should_alert(risk, price, self.alarm) if self.alerts is None else self.alerts
+        missed, false = mine & ~flags, ~mine & flags
         cost = float(np.sum(np.where(missed, price, 0.0)) + self.alarm * false.sum())
         at = None if np.ndim(price) else self.alarm / (self.alarm + float(price))
-        return CostSummary(curve, cost, int(missed.sum()), int(false.sum()), int(told.sum()), at)
+        return CostSummary(curve, cost, int(missed.sum()), int(false.sum()), int(flags.sum()), at)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,13 +28,13 @@ class Guards:
 
     path: str  # the model file
     positive: str | None = None  # the class that alerts are about, as it is written
-    # whether a model that is no longer young may learn a label that it does not know
+    # whether a model of many rows may learn a new label
     allow_new_classes: bool = False
-    # whether tables may have columns that were not learned, or lack some that were
+    # whether tables may have new columns, or not have some that were learned
     allow_new_columns: bool = False
     # whether rows may have times after now, where they decay by the clock
     allow_future: bool = False
-    # what the user should be told at the end, by subject
+    # messages for the user at the end, by subject
     notes: dict[Any, Message] = field(default_factory=dict)
     blank: Counter[str] = field(default_factory=Counter)  # cells without a value, by column
 
@@ -48,56 +48,56 @@ class Guards:
                 named[name] = [str(label) for label in options[name]]
         return named
 
-    def require_named(self, options: Mapping[str, Any], known: Iterable[Any], where: str) -> None:
-        """Raise if an option names a class that is not among those known."""
-        labels = [str(label) for label in known]
+    def require_named(self, options: Mapping[str, Any], learned: Iterable[Any], where: str) -> None:
+        """Raise if an option names a class that does not exist."""
+        labels = [str(label) for label in learned]
         for option, names in self.named(options).items():
-            strange = [name for name in names if name not in labels]
-            if strange:
-                text = f" names the class {strange[0]!r}, but the classes are {', '.join(labels)}"
+            unknown = [name for name in names if name not in labels]
+            if unknown:
+                text = f" names the class {unknown[0]!r}, but the classes are {', '.join(labels)}"
                 raise DataError(
                     (f"{where}: ", OptionValue(option), text),
                     Suggestion("correct it"),
                     Suggestion("name all classes with {} if it comes later", "classes"),
                 )
 
-    def note_unseen(self, options: Mapping[str, Any], known: Sequence[str]) -> None:
+    def note_unseen(self, options: Mapping[str, Any], learned: Sequence[str]) -> None:
         """Note the classes that options name and that no row has yet."""
         for option, names in self.named(options).items():
             for name in names:
-                if name not in known:
+                if name not in learned:
                     text = f" names the class {name!r}, but no row has it yet; the classes are "
                     self.notes[option, name] = Message(
-                        ("warning: ", OptionValue(option), text, ", ".join(known))
+                        ("warning: ", OptionValue(option), text, ", ".join(learned))
                     )
 
     def require_labels(
         self,
         chunk: Chunk,
         encoded: EncodedChunk,
-        known: list[Any],
+        learned: list[Any],
         options: Mapping[str, Any],
         declared: tuple[str, ...],
         settled: int,
     ) -> None:
         """Raise if a label is new where none should be, or an option names none of the labels.
 
-        ``known`` are the labels learned so far, ``declared`` the only ones that there may be (none
-        for any), ``settled`` the rows that were learned in runs that have ended.
+        ``learned`` are the labels so far, ``declared`` the only ones that there may be (empty for
+        any), ``settled`` the rows that were learned in runs that have ended.
         """
         labels = np.unique(encoded.y).tolist()
-        if not known or self.positive is not None:
-            everything = {*map(str, known), *map(str, labels)}
+        if not learned or self.positive is not None:
+            everything = {*map(str, learned), *map(str, labels)}
             if len(everything) > 1 and not declared:
                 self.require_named(options, sorted(everything), chunk.source)
-        new = [label for label in labels if label not in known]
-        if len(known) < 2 or not new or declared:
+        new = [label for label in labels if label not in learned]
+        if len(learned) < 2 or not new or declared:
             return
         if settled >= MIN_ROWS_TO_FREEZE_CLASSES and not self.allow_new_classes:
             raise chunk.error(
                 _first(encoded, new),
                 f"label {str(new[0])!r} is new: {self.path} has learned {settled:,} rows of "
-                f"{', '.join(map(str, known[:6]))}{' and more' * (len(known) > 6)}",
+                f"{', '.join(map(str, learned[:6]))}{' and more' * (len(learned) > 6)}",
                 Suggestion("correct it"),
                 Suggestion("learn new classes", "allow_new_classes", True),
             )
@@ -106,7 +106,7 @@ class Guards:
                 row = chunk.first + _first(encoded, [label])
                 self.notes["label", label] = Message(
                     f"warning: {chunk.source}, row {row}: label {str(label)!r} is a new class "
-                    f"besides {', '.join(map(str, known[:6]))}"
+                    f"besides {', '.join(map(str, learned[:6]))}"
                 )
 
     # Columns
@@ -154,7 +154,7 @@ class Guards:
         """Encode rows that are to be learned, and check their columns and times.
 
         ``has_earlier`` states whether there were rows of other inputs before. ``lacking`` has the
-        columns that a table does not have, if they are known. Return the encoder after them, too.
+        columns that a table does not have, if they were found before. Return the encoder, too.
         """
         lacking = encoding.missing_columns(chunk) if lacking is None else lacking
         self.require_whole(chunk, lacking)
@@ -179,14 +179,14 @@ class Guards:
     ) -> None:
         """Raise if a table has other columns than those before, or note it if it may.
 
-        ``before`` and ``after`` are what was known of the columns without and with these rows,
-        ``has_earlier`` whether there were rows of other inputs before.
+        ``before`` and ``after`` are the encoders without and with these rows, ``has_earlier``
+        whether there were rows of other inputs before.
         """
         if not has_earlier or chunk.entries is not None:
             return
         columns = dict.fromkeys((*after.kinds, *(f.column for f in after.features)))
         new = [name for name in columns if not before.knows(name)]
-        if not chunk.table:  # rows need not have every field, but one with another name is told of
+        if not chunk.table:  # rows need not have every field, but a new name is reported
             if new:
                 listed = ", ".join(map(repr, new[:5])) + " and more" * (len(new) > 5)
                 self.notes.setdefault(
@@ -218,7 +218,7 @@ def _first(encoded: EncodedChunk, labels: list[Any]) -> int:
     return int(np.flatnonzero(encoded.kept)[np.isin(encoded.y, labels).argmax()])
 
 
-MAX_DEVIATIONS = 100  # from the mean, beyond which a value is told of
+MAX_DEVIATIONS = 100  # from the mean, beyond which a value is reported
 ROWS_SIDE_BY_SIDE = 64  # rows taken side by side
 MIN_LEARNED_ROWS = 100  # rows that must have been learned before
 
@@ -232,7 +232,7 @@ class OutlierCounter:
     def count(
         self, learned: State, features: Sequence[Feature], X: Rows, kept: Flags, chunk: Chunk
     ) -> None:
-        """Look at rows X (n, d) of a chunk, which ``kept`` marks, by what was learned before."""
+        """Count values of the rows X (n, d) of a chunk that are kept."""
         if not X.shape[0]:
             return
         bounds = expected_range(learned)
@@ -245,7 +245,7 @@ class OutlierCounter:
                 x = X[:, j]
                 self._add(features[j], x, np.flatnonzero((x < low[j]) | (x > high[j])), kept, chunk)
             return
-        # What a sparse row does not have is 0, and nothing to tell of.
+        # A value that a sparse row does not have is 0, and is not reported.
         data, column = X.data, X.indices
         at = np.flatnonzero((data != 0) & ((data < low[column]) | (data > high[column])))
         rows = np.searchsorted(X.indptr, at, side="right") - 1
@@ -260,16 +260,16 @@ class OutlierCounter:
             return
         first = int(rows[0])
         row = chunk.first + int(np.flatnonzero(kept)[first])
-        known = self._found.get(feature.column)
-        where = known[1] if known else f"{x[first]:.10g} in row {row} of {chunk.source}"
-        self._found[feature.column] = (known[0] if known else 0) + len(rows), where
+        place = f"{x[first]:.10g} in row {row} of {chunk.source}"
+        count, place = self._found.get(feature.column, (0, place))
+        self._found[feature.column] = count + len(rows), place
 
     def warnings(self) -> list[str]:
         """Return one warning for each column."""
         return [
             f"warning: column {name!r}: {count:,} value{'s are' if count > 1 else ' is'} more than "
-            f"{MAX_DEVIATIONS} standard deviations from all that was learned, the first {where}"
-            for name, (count, where) in self._found.items()
+            f"{MAX_DEVIATIONS} standard deviations from all that was learned, the first {place}"
+            for name, (count, place) in self._found.items()
         ]
 
 
@@ -291,7 +291,7 @@ def _extremes(X: Matrix) -> tuple[Vector, Vector]:
 def expected_range(learned: State) -> tuple[Vector, Vector] | None:
     """Return what each feature is expected to stay between: low and high, of shape (d,).
 
-    Infinite where nothing can be said; None if that is everywhere.
+    Infinite where it is unknown; None if that is everywhere.
     """
     if learned.moments.n.sum() < MIN_LEARNED_ROWS:
         return None

@@ -114,12 +114,12 @@ def describe_model(stored: TableModel) -> dict[str, Any]:
     """Return what is in a model file, as JSON can hold it."""
     encoding, fitted = stored.encoding, stored.is_fitted
     names, weights, mapped = standardized_coefficients(stored)
-    judged, shares = None, {}
+    candidates, shares = None, {}
     model = stored.estimator.best if fitted else stored.estimator
     classes = model.labels.tolist()
     auto = as_auto(stored.model)
     if auto is not None and fitted:
-        judged = {
+        candidates = {
             name: max((G, ridge) for ridge, G in by_ridge.items()) if by_ridge else (None, None)
             for name, by_ridge in auto.g_means.items()
         }
@@ -127,12 +127,12 @@ def describe_model(stored: TableModel) -> dict[str, Any]:
     if weights is None:
         mean, deviation, apart = by_class(stored.estimator.best)
         columns = zip(names, mean.T.tolist(), deviation.T.tolist(), strict=True)
-        told = [(name, {"mean": m, "deviation": s}) for name, m, s in columns]
+        densities = [(name, {"mean": m, "deviation": s}) for name, m, s in columns]
         order = np.argsort(-apart, kind="stable")
         shown: dict[str, Any] = {
             "scores": [str(label) for label in model.labels[model.scores().classes.seen].tolist()],
             "weights": None,
-            "densities": dict(told[j] for j in order.tolist()),
+            "densities": dict(densities[j] for j in order.tolist()),
         }
     else:
         order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
@@ -149,7 +149,7 @@ def describe_model(stored: TableModel) -> dict[str, Any]:
     return {
         "classes": dict(zip(map(str, classes), model.class_count.tolist(), strict=True)),
         "options": {**options, "feature_map": mapped or name},
-        "candidates": judged,
+        "candidates": candidates,
         "shares": shares,
         "columns": encoding.columns.by_option(),
         "positive": None if stored.positive is None else str(stored.positive),

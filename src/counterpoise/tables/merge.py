@@ -228,7 +228,7 @@ def _united(
     """Return the records of both; an input gets another name if its name is taken."""
     records = Records(one)
     for key, record in two.items():
-        same = [k for k, known in one.items() if known.begins_like(record.starts)]
+        same = [k for k, mine in one.items() if mine.begins_like(record.starts)]
         if same and not allow_overlap:
             raise DataError(
                 f"{same[0]} was learned by {names[0]} and by {names[1]}",

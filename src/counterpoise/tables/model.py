@@ -79,7 +79,7 @@ class TableModel:
     # read position of each input, by path relative to the folder of the model file
     records: Records = field(default_factory=Records)
     chunk_rows: int = CHUNK_ROWS  # rows learned in one step
-    positive: Any = None  # the positive class, once it is known
+    positive: Any = None  # the positive class, once it is chosen
     # rows that were read when a run last ended; a run that was interrupted has not ended
     settled: int = 0
     recent: Matrix | None = None  # ranking scores of the rows that were learned last
@@ -228,13 +228,12 @@ class TableModel:
     @property
     def store_mark(self) -> ReadPosition:
         """Read position of the store of pending events as the saved model has it."""
-        known = self.records.get(PENDING) if self.model is not None else None
-        return ReadPosition() if known is None else known.mark
+        return ReadPosition() if self.model is None else self.records.position(PENDING)
 
     def set_store_mark(self, mark: ReadPosition) -> None:
         """Record the read position of the store of pending events."""
-        known = self.records.get(PENDING, Record(starts=(mark.hash,)))
-        self.records[PENDING] = replace(known, mark=mark)
+        record = self.records.get(PENDING, Record(starts=(mark.hash,)))
+        self.records[PENDING] = replace(record, mark=mark)
 
     # Scoring
 
@@ -291,23 +290,25 @@ class TableModel:
         (rows,) multiplies the weights of the rows. With ``needs_scores``, return progressive scores
         of all rows; without it, of those that the score window needs.
         """
-        known, is_fitted = self.classes, self.is_fitted
-        encoded, after = self.encode_new(chunk, key, known if is_fitted else [], allow_overlap)
+        old_classes, is_fitted = self.classes, self.is_fitted
+        encoded, after = self.encode_new(
+            chunk, key, old_classes if is_fitted else [], allow_overlap
+        )
         encoded = weighted(encoded, weight)
-        self._prepare(chunk.source, encoded, after, known)
+        self._prepare(chunk.source, encoded, after, old_classes)
         found: list[ScoredRows] = []
         if encoded.X.shape[0]:
             if is_fitted:
                 state = self.estimator.reference_state
                 self.outlying.count(state, after.features, encoded.X, encoded.kept, chunk)
-            found = self._learn_rows(chunk, encoded, known, needs_scores)
+            found = self._learn_rows(chunk, encoded, old_classes, needs_scores)
         self._count(chunk, key, encoded, after)
         return found
 
     def encode_new(
-        self, chunk: Chunk, key: str, known: list[Any], allow_overlap: bool = False
+        self, chunk: Chunk, key: str, old_classes: list[Any], allow_overlap: bool = False
     ) -> tuple[EncodedChunk, ColumnEncoder]:
-        """Encode rows that are to be learned after rows of the labels ``known``, and check them.
+        """Encode and check rows that are to be learned after rows of ``old_classes``.
 
         Return the encoder after them, too.
         """
@@ -315,22 +316,24 @@ class TableModel:
         encoded, after = self.guards.encode(
             chunk, self.encoding, self._has_earlier, self._max_features()
         )
-        self.require_labels(chunk, encoded, known)
+        self.require_labels(chunk, encoded, old_classes)
         for subject, text in encoded.notes.items():
             self.notes.setdefault(subject, text.after(f"warning: {chunk.source}: "))
         if self.encoding.columns.missing == "mean":
             self.guards.note_blank(encoded.blank)
         return encoded, after
 
-    def require_labels(self, chunk: Chunk, encoded: EncodedChunk, known: list[Any]) -> None:
+    def require_labels(self, chunk: Chunk, encoded: EncodedChunk, old_classes: list[Any]) -> None:
         """Raise if a label of a chunk is not allowed after rows of other labels."""
         declared = self.encoding.columns.classes
-        self.guards.require_labels(chunk, encoded, known, self.options, declared, self.settled)
+        self.guards.require_labels(
+            chunk, encoded, old_classes, self.options, declared, self.settled
+        )
 
     def _learn_rows(
-        self, chunk: Chunk, encoded: EncodedChunk, known: list[Any], needs_scores: bool
+        self, chunk: Chunk, encoded: EncodedChunk, old_classes: list[Any], needs_scores: bool
     ) -> list[ScoredRows]:
-        """Let the estimator, which has the classes ``known``, learn rows, and update the window."""
+        """Let the estimator, which has ``old_classes``, learn rows, and update the window."""
         model, before, found = self.estimator, self.rows, list[ScoredRows]()
         had_sorted, after = model.has_sorted_labels, before + chunk.rows
         # One thread: others parse meanwhile, and no bit depends on the number of cores.
@@ -342,7 +345,7 @@ class TableModel:
         if not had_sorted and model.has_sorted_labels:
             self.notes["order"] = Message(f"warning: {chunk.source}: {SORTED}")
         classes = self.classes
-        window = self.recent if classes == known else None
+        window = self.recent if classes == old_classes else None
         self.recent = push_scores(window, found, classes, after)
         return found
 
@@ -359,9 +362,9 @@ class TableModel:
             self.set_store_mark(chunk.store_mark)
 
     def _prepare(
-        self, source: str, encoded: EncodedChunk, encoding: ColumnEncoder, known: list[Any]
+        self, source: str, encoded: EncodedChunk, encoding: ColumnEncoder, old_classes: list[Any]
     ) -> None:
-        """Make the engine ready for encoded rows after rows of the labels ``known``."""
+        """Make the engine ready for encoded rows after rows of the labels ``old_classes``."""
         names: list[str] = []
         if self.model is None or len(encoding.features) != len(self.encoding.features):
             names = [feature.name for feature in encoding.features]
@@ -379,7 +382,7 @@ class TableModel:
         auto = as_auto(self.model)
         if auto is not None and names:
             auto.warning_names = names
-        if len({*known, *np.unique(encoded.y).tolist()}) > MAX_CATEGORIES:
+        if len({*old_classes, *np.unique(encoded.y).tolist()}) > MAX_CATEGORIES:
             raise DataError(
                 f"{source}: column {encoding.columns.label!r} has more than "
                 f"{MAX_CATEGORIES:,} different labels; is it the right column?"
@@ -473,11 +476,11 @@ class TableModel:
 
     def _fit_shuffled(self, source: FrameSource, weight: Vector | None) -> int:
         """Learn the rows of a frame in the order of their hashes, after all were checked."""
-        known: list[Any] = []
+        old_classes: list[Any] = []
         for chunk in self.chunks(source, FRAMES, ReadPosition()):
             chunk = self._following(chunk)
-            encoded, after = self.encode_new(chunk, FRAMES, known, allow_overlap=True)
-            known = sorted({*known, *encoded.y.tolist()})
+            encoded, after = self.encode_new(chunk, FRAMES, old_classes, allow_overlap=True)
+            old_classes = sorted({*old_classes, *encoded.y.tolist()})
             self._count(chunk, FRAMES, encoded, after)
         whole = _concatenate([part for part, _ in self._encode_again(source, weight)])
         if whole is not None:

@@ -203,10 +203,10 @@ def _held(
     """Return the checked counts of rows that have each feature."""
     if plain is None:
         return None
-    most = sum(record.mark.rows * record.times for record in records.values())
-    most += max(apart.rows, 0)
-    good = len(plain) == d and all(_is_integer(n, 0, most) for n in plain)
-    _check({"impossible counts of its features": good and most < 2**63})
+    limit = sum(record.mark.rows * record.times for record in records.values())
+    limit += max(apart.rows, 0)
+    good = len(plain) == d and all(_is_integer(n, 0, limit) for n in plain)
+    _check({"impossible counts of its features": good and limit < 2**63})
     return np.array(plain, dtype=np.int64)
 
 

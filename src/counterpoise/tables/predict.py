@@ -294,7 +294,7 @@ def flag_top(tables: Iterable[pa.Table], rule: TopPerDay) -> Iterator[pa.Table]:
 
 
 def predict(predictor: Predictor, source: Source, rows: int = CHUNK_ROWS) -> Iterator[pa.Table]:
-    """Yield predictions of an input, chunk by chunk of so many rows."""
+    """Yield predictions of an input, in chunks of ``rows`` rows."""
     scorer = predictor.scorer
     # Numbers that are carried along are read as text, to be as they are written.
     carried = scorer.encoding.kinds if predictor.carry is None else predictor.carry

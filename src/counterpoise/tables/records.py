@@ -74,7 +74,7 @@ class Record:
     """Record of the rows that were learned from one input."""
 
     mark: ReadPosition = field(default_factory=ReadPosition)  # how far it was read
-    # hashes of its first rows, by which it is known if it comes back under another name
+    # hashes of its first rows, by which it is identified under another name
     starts: tuple[str, ...] = ()
     dropped: int = 0  # rows that were left out because values are missing
     # how often its rows count: models that have both learned it may have been merged
@@ -130,7 +130,7 @@ def cannot_unlearn_error(path: str) -> DataError:
 
 
 def fits(feature: Feature, encoding: ColumnEncoder) -> bool:
-    """Return whether a feature could have come from the columns as they are known."""
+    """Return whether a feature could have come from the columns of an encoder."""
     kind, columns = encoding.kinds.get(feature.column), encoding.columns
     if feature.kind == "missing":
         is_possible = feature.value == ""
@@ -175,7 +175,7 @@ class Records(dict[str, Record]):
         return any(one.mark.rows for name, one in self.items() if name != key or key == FRAMES)
 
     def advance(self, key: str, chunk: Chunk, dropped: int) -> None:
-        """Record that a chunk of an input was learned, without so many rows."""
+        """Record that a chunk of an input was learned, except for ``dropped`` rows."""
         before = self.get(key, Record(starts=chunk.starts))
         self[key] = replace(before, mark=chunk.mark, dropped=before.dropped + dropped)
 
@@ -189,8 +189,8 @@ class Records(dict[str, Record]):
             )
         if record is not None or allow_overlap:
             return
-        for other, known in self.items():
-            if known.begins_like(chunk.starts):
+        for other, one in self.items():
+            if one.begins_like(chunk.starts):
                 raise DataError(
                     f"{chunk.source} begins with the same rows as {other}, which was already "
                     "learned",

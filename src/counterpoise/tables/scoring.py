@@ -60,8 +60,8 @@ class PredictionEncoder:
         ``wanted`` selects columns, by default all that the model has learned; those in ``as_text``
         are read as they are written.
         """
-        text, known = set(as_text), self.encoding.columns.read(self.encoding.kinds)
-        kinds = {name: kind for name, kind in known.items() if name not in text}
+        text, types = set(as_text), self.encoding.columns.read(self.encoding.kinds)
+        kinds = {name: kind for name, kind in types.items() if name not in text}
         yield from source.chunks(rows, ReadPosition(), kinds, wanted or self.encoding.knows)
 
     def encode(
@@ -193,7 +193,7 @@ def split_rows(before: int, n: int, needed: int) -> Iterator[slice]:
 
 
 def max_scores(problems: int) -> int:
-    """Return how many scores are kept, of so many numbers each."""
+    """Return how many scores of a number of problems are kept."""
     return min(MAX_RECENT_SCORES, MAX_WINDOW_VALUES // problems)
 
 
@@ -202,7 +202,7 @@ def push_scores(
 ) -> Matrix | None:
     """Add scores to a window (m, problems); those of other classes than there are now do not count.
 
-    Models of few rows give wild scores: of so many rows no more than the second half is kept.
+    Models of few rows give wild scores, so that at most the second half of all rows is kept.
     None if there is nothing to compare with.
     """
     columns = n_score_columns(len(classes))
@@ -229,7 +229,7 @@ def merge_windows(one: Matrix | None, two: Matrix | None, shares: tuple[int, int
 
 
 class MetricsFile:
-    """JSON lines, one for every so many rows."""
+    """JSON lines of progressive metrics, one after every ``every`` rows."""
 
     def __init__(
         self, path: str, model: str, every: int, rows: int, window: Window | None = None
@@ -239,12 +239,12 @@ class MetricsFile:
         self._written = rows
         if window is not None:
             self._written = window.rows
-            self.window.counts = {(true, said): n for true, said, n in window.counts}
+            self.window.counts = {(true, guess): n for true, guess, n in window.counts}
         if os.path.exists(path):
             self._cut(self._written)
 
     def write(self, rows: int, last: bool = False) -> None:
-        """Write a line if one is due after so many rows ever learned, or if it is the last."""
+        """Write a line if one is due after ``rows`` rows ever learned, or if it is the last."""
         due = rows // self.every > self._written // self.every
         if not (due or (last and rows > self._written)):
             return
@@ -254,7 +254,7 @@ class MetricsFile:
         self.window, self._written = Confusion(), rows
 
     def unsaid(self, rows: int) -> Window | None:
-        """Return what the model file is to know, now that the lines so far are on the disk.
+        """Return the window for the model file, after the lines so far were synced to disk.
 
         ``rows`` were ever learned. None if the last line is about the last of them.
         """
@@ -263,7 +263,7 @@ class MetricsFile:
                 os.fsync(file.fileno())
         if rows == self._written:
             return None
-        counts = sorted((true, said, n) for (true, said), n in self.window.counts.items())
+        counts = sorted((true, guess, n) for (true, guess), n in self.window.counts.items())
         return Window(self._written, tuple(counts))
 
     def _cut(self, rows: int) -> None:

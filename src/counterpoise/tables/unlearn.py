@@ -162,7 +162,7 @@ def unlearn(
             change.add(removed, new is not None, is_file)
         return 0
     learner.window = None  # it may be about these rows
-    known, times = model.labels.tolist(), 1 if record is None else record.times
+    old_classes, times = model.labels.tolist(), 1 if record is None else record.times
     _subtract(learner, model, removed, times)
     change.add(removed, new is not None, events is None)
     rows = len(removed.positions)
@@ -177,7 +177,7 @@ def unlearn(
         gone = records.add_rows(record.gone, removed.positions) if new is None else record.gone
         relabeled = _relabeled(record, removed)
         learner.records[key] = replace(record, gone=gone, relabeled=relabeled)
-    _drop_unused(learner, known)
+    _drop_unused(learner, old_classes)
     learner.finish()
     return rows
 
@@ -380,7 +380,7 @@ def _subtract(learner: TableModel, model: RidgeModel, removed: RemovedRows, time
         learner.held = learner.held - times * removed.held
 
 
-def _drop_unused(learner: TableModel, known: list[Any]) -> None:
+def _drop_unused(learner: TableModel, old_classes: list[Any]) -> None:
     """Remove features and scores of classes that no row has any more."""
     model = learner.model
     assert isinstance(model, RidgeModel)
@@ -388,7 +388,7 @@ def _drop_unused(learner: TableModel, known: list[Any]) -> None:
         at = model.drop_features(learner.held <= 0)
         learner.held, learner.encoding = learner.held[at], learner.encoding.only(at)
         model.set_imputation(MeanImputation.of(*learner.encoding.fill))
-    if model.labels.tolist() != known:
+    if model.labels.tolist() != old_classes:
         learner.recent = None
 
 
@@ -403,7 +403,7 @@ def subtract_encoded(
     model, encoding = as_ridge(learner.model), learner.encoding
     if model is None:
         raise cannot_unlearn_error(learner.path)
-    known, n = model.labels.tolist(), 0
+    old_classes, n = model.labels.tolist(), 0
     removed = RemovedRows(np.zeros(len(encoding.features), dtype=np.int64))
     for encoded, after in rows:
         if _is_unknown(encoding, encoded, after):
@@ -412,7 +412,7 @@ def subtract_encoded(
         n += len(encoded.kept)
     _subtract(learner, model, removed, 1)
     learner.window = None  # it may be about these rows
-    _drop_unused(learner, known)
+    _drop_unused(learner, old_classes)
     return n
 
 
