@@ -189,10 +189,10 @@ QUERIES = {
     },
     "compare": lambda ledger: ledger.compare(
         {"until": "2024-01-08"}, {"since": "2024-01-08"}
-    ).plain(),
-    "backtest": lambda ledger: ledger.backtest(train=[3, None]).plain(),
-    "drift": lambda ledger: ledger.drift(train=5).plain(),
-    "uncertainty": lambda ledger: ledger.uncertainty(ledger.model()).plain(),
+    ).to_dict(),
+    "backtest": lambda ledger: ledger.backtest(train=[3, None]).to_dict(),
+    "drift": lambda ledger: ledger.drift(train=5).to_dict(),
+    "uncertainty": lambda ledger: ledger.uncertainty(ledger.model()).to_dict(),
     "weights": lambda ledger: ledger.weights(size=7).weight.tolist(),
     "check": lambda ledger: ledger.check(),
 }

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from counterpoise.ledger.cells import Block, ClassCells, Key, MomentSum, as_row
+from counterpoise.ledger.cells import Block, Cells, Key, MomentSum, StoredCell
 from counterpoise.moments.moments import Moments
 
 D = 3
@@ -16,7 +16,7 @@ def cells(m, seed=0):
         n = 1 + 40 * (i % 3)
         X = rng.standard_normal((n, D)) + [0.0, 5.0, 1e6]
         cell = Moments.of(X, np.zeros(n, dtype=int))
-        rows.append(as_row(Key(i, 0, 0), i + 1, n, cell))
+        rows.append(StoredCell.pack(Key(i, 0, 0), i + 1, n, cell))
     return Block.of(rows)
 
 
@@ -26,8 +26,12 @@ def summed(block, w, add):
     anchor = np.array([0.5, 4.0, 1e6])
     add(total, block, anchor, w)
     result = Moments(np.zeros(1, dtype=int), anchor)
-    total.put(result, 0)
+    total.store(result, 0)
     return result
+
+
+def add_unpacked(total, block, anchor, w):
+    total.add(Cells.unpack(block, np.zeros(1), anchor), w)
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 9])
@@ -40,8 +44,8 @@ def test_cells_where_they_lie(m, weights):
         "none": np.zeros(m),
     }[weights]
     block = cells(m)
-    one = summed(block, w, lambda total, b, anchor, w: total.take(b, anchor, w))
-    two = summed(block, w, lambda total, b, anchor, w: total.add(ClassCells.of(b, anchor), w))
+    one = summed(block, w, lambda total, b, anchor, w: total.add_block(b, anchor, w))
+    two = summed(block, w, add_unpacked)
     for name in ("n", "mean", "C", "nonconstant_weight", "min_row_weight", "max_scatter"):
         found, expected = getattr(one, name), getattr(two, name)
         np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-12, err_msg=name)

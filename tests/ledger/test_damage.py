@@ -17,6 +17,7 @@ from mutants import CHANGES, SEALED, change_ledger, ledger_answers, mutate_bytes
 
 from counterpoise import Ledger
 from counterpoise.errors import DataError
+from counterpoise.ledger.query import Snapshot
 
 KEYS = {"label": "fraud", "timestamp": "at", "by": "country"}
 
@@ -91,10 +92,10 @@ def test_totals_that_are_no_sums_fail_the_check_even_with_right_checksums(made, 
     bad = tmp_path / "l"
     shutil.copy(made[0], bad)
     with Ledger.open(bad) as ledger:
-        file, index = ledger._file, ledger._index
+        file, index = ledger._file, ledger._snapshot.index
         cells = index.cells
         one = cells[(cells["label"] == 1) & (cells["segment"] == 0)][:1]
-        (row,) = file.block("cells", one).rows()
+        (row,) = file.block("cells", one).cells()
         with file.writing():
             file._put("totals", [row._replace(segment=-1)._replace(checksum=0)])
             heads = file.heads(row.start, row.start).totals
@@ -120,7 +121,7 @@ def test_a_query_reads_one_state_while_another_process_writes(tmp_path, monkeypa
         writer.learn(table.slice(0, 100))
     more = table.slice(100).append_column("late", pa.array(np.ones(len(table) - 100)))
     with Ledger.open(tmp_path / "l") as reader, Ledger.open(tmp_path / "l") as writer:
-        read = reader._stack
+        read = Snapshot.cells
 
         def meanwhile(*given, **options):
             monkeypatch.undo()
@@ -129,7 +130,7 @@ def test_a_query_reads_one_state_while_another_process_writes(tmp_path, monkeypa
             )  # with more features, between metadata and cells
             return read(*given, **options)
 
-        monkeypatch.setattr(reader, "_stack", meanwhile)
+        monkeypatch.setattr(Snapshot, "cells", meanwhile)
         models = reader.models(by="country", share_of_all=0.1)
         assert all(model.class_count_.sum() < 110 for model in models.values())
         assert all("late" not in model.names_ for model in models.values())

@@ -214,11 +214,11 @@ def test_buckets_finer_than_the_data_are_refused(tmp_path):
         ({"since": "2030-01-01"}, "no rows are in the selection: since 2030-01-01"),
         ({"since": "never"}, "is not a date or time like"),
         ({"until": "2024-01-05 12:00"}, "is within the bucket from 2024-01-05 to 2024-01-06"),
-        ({"where": {"town": "x"}}, "column 'town' in where makes no segments"),
+        ({"where": {"town": "x"}}, "column 'town' in where does not make segments"),
         ({"where": {"country": "XX"}}, "no row has country 'XX'; there are DE, FR"),
         ({"where": {"country": {"but": "DE"}}}, "write {'not': values}"),
         ({"half_life": "soon"}, "give a number of days, or a text such as 12h"),
-        ({"half_life": 0}, "which is no time to fade in"),
+        ({"half_life": 0}, "which is not a half-life"),
         ({"scale": "minmax"}, "use one of 'standard', None"),
         ({"feature_map": "poly2"}, "makes terms of rows, which a ledger does not keep"),
     ],
@@ -307,7 +307,7 @@ with Ledger.open("l", label="y", timestamp="at", wait=60) as ledger:
 
 def test_who_waits_for_a_ledger_that_is_not_begun_after_all_begins_it(forks, tmp_path):
     with Ledger.open(tmp_path / "l", label="y", timestamp="at") as failing:
-        lock = failing._exclusive()
+        lock = failing.lock()
         lock.__enter__()
         second = forks.start(["-c", WAITING], cwd=tmp_path)
         assert second.stdout.readline() == b"waits\n"
@@ -321,7 +321,7 @@ def test_who_waits_for_a_ledger_that_is_not_begun_after_all_begins_it(forks, tmp
 def test_a_ledger_that_goes_while_another_opens_it_is_a_new_one(tmp_path, monkeypatch):
     beginning = {"label": "y", "timestamp": "at"}
     with Ledger.open(tmp_path / "l", **beginning) as failing:
-        lock, connect = failing._exclusive(), sqlite3.connect
+        lock, connect = failing.lock(), sqlite3.connect
         lock.__enter__()
 
         def late(*where, **options):

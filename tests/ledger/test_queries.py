@@ -8,8 +8,8 @@ from scipy import stats
 
 from counterpoise import BalancedRidgeClassifier, Ledger
 from counterpoise.errors import DataError
-from counterpoise.ledger.bucket_series import SolverOptions, solve_series
-from counterpoise.ledger.compare import together
+from counterpoise.ledger.bucket_series import solve_series, solver_options
+from counterpoise.ledger.compare import compare_jointly
 from counterpoise.ledger.drift import _loss_chart
 from counterpoise.ledger.synthetic import BEGIN, NORWAY, RELEASE, WAVE, payments
 
@@ -59,10 +59,10 @@ def test_the_loss_is_that_of_the_rows(year):
                                      {"class_factors": {"fraud": 3.0}}])  # fmt: skip
 def test_sets_solved_at_once_are_solved_like_one(year, options):
     ledger, beside = year
-    series = ledger._series(None, None, None, None)
+    series = ledger._snapshot.series()
     W = np.zeros((2, len(series)))
     W[0, 10:170], W[1] = 1.0, 0.5 ** (np.arange(len(series))[::-1] / 20)
-    lines = solve_series(series.summed(W), SolverOptions(**options))
+    lines = solve_series(series.sum(W), solver_options(options))
     for w, coef, offset in zip(W, lines.coef, lines.offset, strict=True):
         fresh = beside.fresh(w[beside.day - beside.day.min()], **options)
         order = placed(ledger.features, beside)
@@ -183,7 +183,7 @@ def test_both_tests_reject_as_often_as_they_say():
     for _ in range(1000):
         one, two = rng.standard_normal((40, 4)), rng.standard_normal((30, 4))
         S = np.stack([np.cov(X.T, bias=True) for X in (one, two)])
-        found = together(np.array([40.0, 30.0]), two.mean(axis=0) - one.mean(axis=0), S)
+        found = compare_jointly(np.array([40.0, 30.0]), two.mean(axis=0) - one.mean(axis=0), S)
         means.append(found["means"]["p"])
         covariances.append(found["covariances"]["p"])
     for p in (means, covariances):
@@ -203,7 +203,7 @@ def test_drift_finds_the_wave_the_release_and_the_new_country(tmp_path):
     day = (found.start - BEGIN) // DAY
     moved = {}
     for g in np.flatnonzero(found.alarms):
-        for label, name, _ in found.moved(g, 100):
+        for label, name, _ in found.largest_shifts(g, 100):
             moved.setdefault((label, name), []).append(int(day[g]))
     assert any(WAVE[0] <= at < WAVE[1] for at in moved["fraud", "amount"])
     assert any(RELEASE <= at < RELEASE + 3 for at in moved["ok", "age"])
@@ -337,15 +337,15 @@ def test_three_classes_have_models_losses_and_backtests(tmp_path):
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda x: x.backtest(train=0), "train is 0, and must be a whole number from 1"),
+        (lambda x: x.backtest(train=0), "train must be an integer of 1 or greater; got 0"),
         (lambda x: x.backtest(train=400), "there are 366 buckets, too few to learn 400"),
-        (lambda x: x.backtest(ridge="gcv"), "chooses anew for every set of buckets"),
+        (lambda x: x.backtest(ridge="gcv"), "chooses again for every set of buckets"),
         (lambda x: x.backtest(features={"x": ["y"]}), "features names no feature in 'x'"),
-        (lambda x: x.drift(level=2.0), "level is 2.0, and must be between 0 and 0.5"),
+        (lambda x: x.drift(level=2.0), "level must be between 0 and 0.5; got 2.0"),
         (lambda x: x.drift(until="2024-01-05"), "there are 4 buckets, and charts need 12"),
         (lambda x: x.compare({"half_life": 7}, {}), "a has a half-life, and tests need rows"),
         (lambda x: x.uncertainty(BalancedRidgeClassifier()), "does not come from a ledger"),
-        (lambda x: x.models(by="town"), "column 'town' makes no segments"),
+        (lambda x: x.models(by="town"), "column 'town' does not make segments"),
         (
             lambda x: x.models(by="country", share_of_all=-1),
             "share_of_all must be 0 or greater; got -1",

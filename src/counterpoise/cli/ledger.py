@@ -101,7 +101,7 @@ def model(
             found = book.model(**chosen, **parameters)
             book.save(found, output)
             counts = counts_of(found.classes_, found.class_count_)
-            messages.info(f"{output}: {counts}; {found.selection_.words()}")
+            messages.info(f"{output}: {counts}; {found.selection_.describe()}")
             return
         names = opt.names(by)
         several = book.models(
@@ -146,7 +146,7 @@ def compare(
     with opened(Ledger, path) as book:
         found = book.compare(_named("--a", a), _named("--b", b))
     if as_json:
-        show_json(found.plain())
+        show_json(found.to_dict())
         return
     share = found.count / found.count.sum(axis=1, keepdims=True)
     show(
@@ -160,7 +160,7 @@ def compare(
     )  # fmt: skip
     print()
     head = ["class", "feature", "shift", "p", "spread", "p of spread"]
-    show(head, [[str(row[0]), row[1], *map(_nan_to_none, row[2:])] for row in found.moved(top)])
+    show(head, [[str(row[0]), row[1], *map(_nan_to_none, row[2:])] for row in found.largest_shifts(top)])
     print()
     moved = abs(found.weight[1] - found.weight[0])
     order = (-moved).argsort(kind="stable")[:top].tolist()
@@ -216,7 +216,7 @@ def backtest(
     with opened(Ledger, path) as book:
         found = book.backtest(**settings, **chosen)
         if as_json:
-            show_json(found.plain())
+            show_json(found.to_dict())
         else:
             order = found.total[:, 0].argsort(kind="stable").tolist()
             rows = [[found.settings[i].name, *map(_nan_to_none, found.total[i])] for i in order]
@@ -248,11 +248,11 @@ def drift(
     with opened(Ledger, path) as book:
         found = book.drift(train, level, **chosen)
         if as_json:
-            show_json(found.plain())
+            show_json(found.to_dict())
         else:
             rows = []
             for g in found.alarms.nonzero()[0].tolist():
-                moved = ", ".join(f"{k}: {name} ({z:+.1f})" for k, name, z in found.moved(g))
+                moved = ", ".join(f"{k}: {name} ({z:+.1f})" for k, name, z in found.largest_shifts(g))
                 loss = [_nan_to_none(one[g]) for one in (found.loss, found.usual, found.limit)]
                 rows.append([text(found.start[g]), *loss, moved or "the loss"])
             expected = found.level * len(found.start)

@@ -1,4 +1,4 @@
-"""Buckets one after the other, and sums over many sets of them at once.
+"""Buckets in the order of time, and sums over many sets of them in one step.
 
 A series has the moments of each bucket and class. With a matrix W, whose row g weighs the buckets
 of a set g,
@@ -6,12 +6,14 @@ of a set g,
     n = W n      μ = W (n μ) / n      C = W (C + n μμᵀ) − n μμᵀ
 
 for all sets in one product each. Means are about the mean of all rows, so that μμᵀ is about as
-large as the scatter and little is lost by the difference.
+large as the scatter and the difference loses little precision.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,26 +21,58 @@ from scipy.special import ndtr
 
 from counterpoise.arrays import Counts, Flags, Labels, Matrix, Vector
 from counterpoise.errors import DataError, OptionValue, Suggestion
-from counterpoise.ledger.cells import ClassCells, MomentSum, Stack, unfolded
+from counterpoise.ledger.cells import Cells, fold, triangle, triangle_indices, unfold
+from counterpoise.moments.moments import Moments
 from counterpoise.solver.class_weights import class_total_weights, standardization, targets
 from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import RidgeSystems, decaying_ridge
 
-ROUNDING_FRACTION = 1e-13  # of a sum of squares: what is left after a difference is rounding
-MAX_UNFOLDED_VALUES = 1 << 23  # numbers of what is unfolded at a time
+ROUNDING_FRACTION = 1e-13  # of a sum of squares: a smaller difference is a rounding error
+MAX_UNFOLDED_VALUES = 1 << 23  # values of scatters that are unfolded in one step
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Moments of many sets of rows."""
+    """Moments of many sets of rows, such as the buckets of a ledger."""
 
     labels: Labels  # (c,) the classes, sorted
-    anchor: Vector  # (d,) what means are about
-    start: Counts  # (g,) of the buckets
-    stop: Counts  # (g,) of the buckets
+    anchor: Vector  # (d,) subtracted from all means
     n: Matrix  # (g, c) weights
-    mean: NDArray[np.float64]  # (g, c, d) means about the anchor; 0 where there is no row
-    tri: NDArray[np.float64]  # triangles of the scatters
+    mean: NDArray[np.float64]  # (g, c, d) means about the anchor; 0 without rows
+    tri: NDArray[np.float64]  # (g, c, d(d+1)/2) triangles of the scatters
+    start: Counts  # (g,) starts of the buckets; empty if the sets are not buckets
+
+    @classmethod
+    def of_cells(cls, cells: Cells) -> Series:
+        """Return the buckets of cells, over all segments."""
+        label = cells.heads["label"]
+        start, bucket = np.unique(cells.heads["start"], return_inverse=True)
+        order = np.argsort(cells.labels, kind="stable")
+        column = np.argsort(order)[label]
+        begin = np.flatnonzero(np.append(True, (np.diff(bucket) != 0) | (np.diff(label) != 0)))
+        g, c, d = len(start), len(order), len(cells.anchor)
+        at, own, tri = (bucket[begin], column[begin]), cells.heads["n"], cells.tri
+        n, mean, triangles = np.zeros((g, c)), np.zeros((g, c, d)), np.zeros((g, c, triangle(d)))
+        n[at] = np.add.reduceat(own, begin)
+        mean[at] = np.add.reduceat(own[:, None] * cells.mean, begin) / n[at][:, None]
+        if len(begin) < len(own):
+            i, j = triangle_indices(d)
+            centered = cells.mean - mean[bucket, column]
+            tri = np.add.reduceat(tri + own[:, None] * centered[:, i] * centered[:, j], begin)
+        triangles[at] = tri
+        shift = np.einsum("gc,gcd->d", n, mean) / n.sum()
+        mean = np.where(n[..., None] > 0, mean - shift, 0.0)
+        return cls(cells.labels[order], cells.anchor + shift, n, mean, triangles, start)
+
+    @classmethod
+    def of_moments(cls, sets: Sequence[Moments]) -> Series:
+        """Return sets that were summed before, about the anchor of the first."""
+        order, anchor = np.argsort(sets[0].labels, kind="stable"), sets[0].anchor
+        n = np.stack([one.n[order] for one in sets])
+        mean = np.stack([one.mean[order] + (one.anchor - anchor) for one in sets])
+        mean[n <= 0] = 0.0
+        tri = np.stack([fold(one.C[order]) for one in sets])
+        return cls(sets[0].labels[order], anchor, n, mean, tri, NO_BUCKETS)
 
     def __len__(self) -> int:
         return len(self.n)
@@ -48,46 +82,36 @@ class Series:
         """Number of features."""
         return len(self.anchor)
 
-    def summed(self, W: Matrix) -> Series:
-        """Return sums over sets of buckets; W has the shape (sets, g)."""
-        c, d, g = len(self.labels), self.width, len(W)
-        n, mean = np.empty((g, c)), np.empty((g, c, d))
-        tri = np.empty((g, c, self.tri.shape[2]))
-        i, j = np.tril_indices(d)
+    def sum(self, W: Matrix) -> Series:
+        """Return sums over sets of buckets with weights W of shape (sets, g)."""
+        n, mean, tri = (np.empty((len(W), *one.shape[1:])) for one in (self.n, self.mean, self.tri))
+        i, j = triangle_indices(self.width)
         diagonal = np.flatnonzero(i == j)
-        for k in range(c):
+        for k in range(len(self.labels)):
             n[:, k] = W @ self.n[:, k]
             some = np.where(n[:, k] > 0, n[:, k], 1.0)[:, None]
             mu = self.mean[:, k]
             mean[:, k] = W @ (self.n[:, k, None] * mu) / some
-            raw = self.tri[:, k] + self.n[:, k, None] * mu[:, i] * mu[:, j]
-            sums = W @ raw
+            sums = W @ (self.tri[:, k] + self.n[:, k, None] * mu[:, i] * mu[:, j])
             tri[:, k] = sums - n[:, k, None] * mean[:, k][:, i] * mean[:, k][:, j]
-            flat = tri[:, k][:, diagonal] <= ROUNDING_FRACTION * sums[:, diagonal]
-            if flat.any():
-                tri[:, k][flat[:, i] | flat[:, j]] = 0.0
-        none = np.zeros(g, dtype=np.int64)
-        return replace(self, start=none, stop=none, n=n, mean=mean, tri=tri)
+            is_constant = tri[:, k][:, diagonal] <= ROUNDING_FRACTION * sums[:, diagonal]
+            if is_constant.any():
+                tri[:, k][is_constant[:, i] | is_constant[:, j]] = 0.0
+        return replace(self, n=n, mean=mean, tri=tri, start=NO_BUCKETS)
 
-    def only(self, at: NDArray[np.intp]) -> Series:
+    def select_features(self, at: NDArray[np.intp]) -> Series:
         """Return the series of some features."""
-        low, high = np.tril_indices(len(at))
-        a, b = at[low], at[high]
-        place = np.maximum(a, b) * (np.maximum(a, b) + 1) // 2 + np.minimum(a, b)
-        return replace(
-            self, anchor=self.anchor[at], mean=self.mean[..., at], tri=self.tri[..., place]
-        )
+        if np.array_equal(at, np.arange(self.width)):
+            return self
+        low, high = triangle_indices(len(at))
+        a, b = np.minimum(at[low], at[high]), np.maximum(at[low], at[high])
+        tri = self.tri[..., triangle(b) + a]
+        return replace(self, anchor=self.anchor[at], mean=self.mean[..., at], tri=tri)
 
-    def at(self, rows: slice | NDArray[np.intp]) -> Series:
+    def select(self, at: slice | NDArray[np.intp]) -> Series:
         """Return some of the sets."""
-        return replace(
-            self,
-            start=self.start[rows],
-            stop=self.stop[rows],
-            n=self.n[rows],
-            mean=self.mean[rows],
-            tri=self.tri[rows],
-        )
+        columns = {"n": self.n[at], "mean": self.mean[at], "tri": self.tri[at]}
+        return replace(self, **columns, start=self.start[at] if len(self.start) else NO_BUCKETS)
 
     def blocks(self) -> list[slice]:
         """Return slices of the sets whose scatters can be unfolded in one step."""
@@ -95,96 +119,65 @@ class Series:
         return [slice(i, i + size) for i in range(0, len(self), size)]
 
     def covariances(self) -> NDArray[np.float64]:
-        """Return covariances of each set and class, (g, c, d, d); 0 where there is no row."""
+        """Return covariances of each set and class, (g, c, d, d); 0 without rows."""
         n = np.where(self.n > 0, self.n, 1.0)
-        return unfolded(self.tri / n[..., None], self.width)
+        return unfold(self.tri / n[..., None], self.width)
 
     def variances(self) -> NDArray[np.float64]:
         """Return variances of each set, class and feature, of shape (g, c, d)."""
         k = np.arange(self.width)
         n = np.where(self.n > 0, self.n, 1.0)
-        found: NDArray[np.float64] = self.tri[..., k * (k + 3) // 2] / n[..., None]
-        return found
+        variances: NDArray[np.float64] = self.tri[..., k * (k + 3) // 2] / n[..., None]
+        return variances
+
+    def feature_stds(self) -> Vector:
+        """Return the standard deviation of each feature over the rows of all sets, (d,)."""
+        n = self.n[..., None]
+        center = (n * self.mean).sum(axis=(0, 1)) / n.sum()
+        squares = n * (self.variances() + (self.mean - center) ** 2)
+        stds: Vector = np.sqrt(squares.sum(axis=(0, 1)) / n.sum())
+        return stds
 
 
-def series_of(stack: Stack, inside: list[Flags]) -> Series:
-    """Return buckets of the cells in a selection, over all segments."""
-    times = [part.start[flags] for part, flags in zip(stack.parts, inside, strict=True)]
-    start = np.unique(np.concatenate(times))
-    stop = np.zeros_like(start)
-    order = np.argsort(stack.labels, kind="stable")
-    c, d = len(order), len(stack.anchor)
-    n, mean = np.zeros((len(start), c)), np.zeros((len(start), c, d))
-    tri = np.zeros((len(start), c, d * (d + 1) // 2))
-    for k, slot in enumerate(order.tolist()):
-        part, flags = stack.parts[slot], inside[slot]
-        if flags.any():
-            at = np.searchsorted(start, part.start[flags])
-            stop[at] = part.stop[flags]
-            _add(part, flags, at, n[:, k], mean[:, k], tri[:, k])
-    total = n.sum()
-    shift = np.einsum("gc,gcd->d", n, mean) / total
-    mean = np.where(n[..., None] > 0, mean - shift, 0.0)
-    return Series(stack.labels[order], stack.anchor + shift, start, stop, n, mean, tri)
+NO_BUCKETS = np.zeros(0, dtype=np.int64)
+SOLVER_OPTIONS = (
+    "ridge", "class_weight", "class_factors", "scale", "fit_intercept", "penalize_intercept"
+)  # fmt: skip
+NEED_ROWS = {  # parameters of the classifier that no moments can serve
+    "half_life": "counts rows; name the half-life of the selection, in days",
+    "feature_map": "maps rows, which a ledger does not store",
+    "calibrate": "scores rows before they are learned, which a ledger does not store",
+}
 
 
-def series_of_sets(sets: list[tuple[Stack, list[Vector]]]) -> Series:
-    """Return weighted sums of cells, one for each set, about one anchor."""
-    anchor, labels = sets[0][0].anchor, sets[0][0].labels
-    order = np.argsort(labels, kind="stable")
-    c, d = len(order), len(anchor)
-    n, mean = np.zeros((len(sets), c)), np.zeros((len(sets), c, d))
-    tri = np.zeros((len(sets), c, d * (d + 1) // 2))
-    for g, (stack, weights) in enumerate(sets):
-        for k, slot in enumerate(order.tolist()):
-            total = MomentSum(d)
-            total.add(*stack.parts[slot].weighing(weights[slot]))
-            n[g, k], mean[g, k], tri[g, k] = total.total()
-            if n[g, k] > 0:
-                mean[g, k] += stack.anchor - anchor
-    none = np.zeros(len(sets), dtype=np.int64)
-    return Series(labels[order], anchor, none, none, n, mean, tri)
+def require_no_rows(options: Mapping[str, Any]) -> None:
+    """Raise if a parameter of the classifier needs rows."""
+    for name, reason in NEED_ROWS.items():
+        if options.get(name):
+            raise DataError((OptionValue(name), f" {reason}"), Suggestion("leave it out"))
 
 
-def _add(part: ClassCells, flags: Flags, at: Counts, n: Vector, mean: Matrix, tri: Matrix) -> None:
-    """Add cells of one class, by time, to their buckets."""
-    begin = np.flatnonzero(np.append(True, at[1:] != at[:-1]))
-    mine = at[begin]
-    own, mu, C = part.n[flags], part.mean[flags], part.tri[flags]
-    n[mine] = np.add.reduceat(own, begin)
-    mean[mine] = np.add.reduceat(own[:, None] * mu, begin) / n[mine, None]
-    i, j = np.tril_indices(mean.shape[1])
-    if len(begin) < len(at):
-        apart = mu - mean[at]
-        C = C + own[:, None] * apart[:, i] * apart[:, j]
-        tri[mine] = np.add.reduceat(C, begin)
-    else:
-        tri[mine] = C
-
-
-@dataclass(frozen=True)
-class SolverOptions(Options):
-    """Options by which many sets are solved at once."""
-
-    def check(self) -> None:
-        """Raise if all buckets cannot be solved at once by this rule."""
-        if self.ridge == "gcv":
-            raise DataError(
-                (OptionValue("ridge", "gcv"), " chooses anew for every set of buckets"),
-                Suggestion("compare numbers instead"),
-            )
-        number = isinstance(self.ridge, (int, float)) and not isinstance(self.ridge, bool)
-        if self.ridge != "auto" and not (number and 0 < float(self.ridge) < np.inf):
-            raise DataError(
-                (
-                    OptionValue("ridge"),
-                    f" is {self.ridge!r}, and must be a positive number or auto",
-                )
-            )
-        if self.scale not in ("standard", None):
-            raise DataError(
-                (OptionValue("scale"), f" is {self.scale!r}, and must be standard or none")
-            )
+def solver_options(options: Mapping[str, Any]) -> Options:
+    """Return the options by which many sets are solved in one step."""
+    require_no_rows(options)
+    for name in options:
+        if name not in SOLVER_OPTIONS:
+            raise TypeError(f"unexpected keyword argument {name!r}")
+    result = Options(**options)
+    ridge, scale = result.ridge, result.scale
+    if ridge == "gcv":
+        raise DataError(
+            (OptionValue("ridge", "gcv"), " chooses again for every set of buckets"),
+            Suggestion("compare numbers instead"),
+        )
+    is_number = isinstance(ridge, (int, float)) and not isinstance(ridge, bool)
+    if ridge != "auto" and not (is_number and 0 < float(ridge) < np.inf):
+        raise DataError(
+            (OptionValue("ridge"), f" must be a positive number or auto; got {ridge!r}")
+        )
+    if scale not in ("standard", None):
+        raise DataError((OptionValue("scale"), f" must be standard or none; got {scale!r}"))
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,36 +186,33 @@ class LinearScoresBatch:
 
     coef: NDArray[np.float64]  # (g, problems, d) coefficients in the units of the input
     offset: Matrix  # (g, problems) scores at the anchor
-    known: Flags  # (g,) whether there are rows of two classes
+    is_solved: Flags  # (g,) whether there are rows of two classes
 
 
-def solve_series(series: Series, rule: SolverOptions) -> LinearScoresBatch:
+def solve_series(series: Series, options: Options) -> LinearScoresBatch:
     """Solve every set of a series."""
-    c = len(series.labels)
-    y = targets(c)
-    parts = [_solve_block(series.at(block), rule, y) for block in series.blocks()]
+    y = targets(len(series.labels))
+    parts = [_solve_block(series.select(block), options, y) for block in series.blocks()]
     coef, offset = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     return LinearScoresBatch(coef, offset, (series.n > 0).sum(axis=1) >= 2)
 
 
-def _solve_block(
-    series: Series, rule: SolverOptions, y: Matrix
-) -> tuple[NDArray[np.float64], Matrix]:
+def _solve_block(series: Series, options: Options, y: Matrix) -> tuple[NDArray[np.float64], Matrix]:
     """Return coefficients (g, q, d) and offsets (g, q) of the sets of one block."""
-    n, mean, C = series.n, series.mean, unfolded(series.tri, series.width)
+    n, mean, C = series.n, series.mean, unfold(series.tri, series.width)
     m, s = np.tile(-series.anchor, (len(n), 1)), np.ones((len(n), series.width))
-    if rule.scale is not None:
+    if options.scale is not None:
         anchor, variance = series.anchor, series.variances()
         m, s = standardization(anchor, n, mean, variance, moved=np.abs(anchor))
     coef = np.zeros((len(n), len(y), series.width))
     offset = np.full((len(n), len(y)), -1.0 if len(y) > 1 else np.nan)
-    a = class_total_weights(series.labels, n, y, rule.class_weight, rule.class_factors)
+    a = class_total_weights(series.labels, n, y, options.class_weight, options.class_factors)
     fit = np.stack([
         (one[:, target > 0] > 0).any(axis=1) & (one[:, target < 0] > 0).any(axis=1)
         for one, target in zip(a, y, strict=True)
     ])  # fmt: skip
-    ridge = np.full(len(n), np.nan if rule.ridge == "auto" else float(rule.ridge))
-    if rule.ridge == "auto":  # one for all problems of a set
+    ridge = np.full(len(n), np.nan if options.ridge == "auto" else float(options.ridge))
+    if options.ridge == "auto":  # one for all problems of a set
         b = np.zeros(fit.shape)
         b[fit] = decaying_ridge(a[fit], np.broadcast_to(n, a.shape)[fit])
         ridge = b.sum(axis=0) / np.maximum(fit.sum(axis=0), 1)
@@ -230,7 +220,7 @@ def _solve_block(
         at = np.flatnonzero(fit[q])
         targets_of = np.broadcast_to(target, (len(at), 1, len(target)))
         each = n[at], mean[at], C[at], m[at], s[at], a[q, at], targets_of
-        found = RidgeSystems(series.anchor, rule.intercept, *each).solve(ridge[at])
+        found = RidgeSystems(series.anchor, options.intercept, *each).solve(ridge[at])
         coef[at, q], offset[at, q] = found[0][:, 0], found[1][:, 0]
     return coef, offset
 
@@ -260,32 +250,30 @@ class Evaluation:
             found: Vector = np.exp(np.log(self.recall).mean(axis=1))
         return found
 
-    def pooled(self) -> tuple[float, float]:
-        """Balanced loss and estimated G-mean of the rows of all sets together."""
-        known = np.isfinite(self.loss)
-        n = np.where(known, self.n, 0.0)
+    def pool(self) -> tuple[float, float]:
+        """Return the balanced loss and the estimated G-mean of the rows of all sets together."""
+        is_finite = np.isfinite(self.loss)
+        n = np.where(is_finite, self.n, 0.0)
         total = n.sum(axis=0)
         if not (total > 0).all():
             return np.nan, np.nan
-        loss = np.where(known, self.loss, 0.0)
-        recall = np.where(known, self.recall, 0.0)
-        by_class = (n * recall).sum(axis=0) / total
+        loss, recall = (
+            (n * np.where(is_finite, one, 0.0)).sum(axis=0) / total
+            for one in (self.loss, self.recall)
+        )
         with np.errstate(divide="ignore"):
-            g_mean = np.exp(np.log(by_class).mean())
-        return float(((n * loss).sum(axis=0) / total).mean()), float(g_mean)
+            g_mean = np.exp(np.log(recall).mean())
+        return float(loss.mean()), float(g_mean)
 
 
 def evaluate_scores(lines: LinearScoresBatch, series: Series) -> Evaluation:
-    """Evaluate the scores of each set on the rows of the same set of a series.
-
-    Both have the same anchor.
-    """
+    """Evaluate the scores of each set on the same set of a series of the same anchor."""
     c = len(series.labels)
     y = targets(c)
     at, spread = scores(lines, series)
     loss = ((y - at.swapaxes(1, 2)) ** 2 + np.einsum("gcqq->gqc", spread)).mean(axis=1)
     recall = _binary_recalls(at, spread) if c == 2 else _multiclass_recalls(at, spread)
-    none = ~lines.known[:, None] | (series.n <= 0)
+    none = ~lines.is_solved[:, None] | (series.n <= 0)
     return Evaluation(series.n, np.where(none, np.nan, loss), np.where(none, np.nan, recall))
 
 
@@ -296,8 +284,7 @@ def scores(
     at = lines.offset[:, None] + np.einsum("gqd,gcd->gcq", lines.coef, series.mean)
     spread = np.empty((*at.shape, at.shape[2]))
     for block in series.blocks():
-        S = series.at(block).covariances()
-        w = lines.coef[block]
+        S, w = series.select(block).covariances(), lines.coef[block]
         spread[block] = np.einsum("gqi,gcij,grj->gcqr", w, S, w, optimize=True)
     return at, spread
 
@@ -322,3 +309,22 @@ def _multiclass_recalls(at: NDArray[np.float64], spread: NDArray[np.float64]) ->
         drawn = at[:, k, None] + np.einsum("gij,mj->gmi", root[:, k], Z)
         recall[:, k] = (drawn.argmax(axis=2) == k).mean(axis=1)
     return recall
+
+
+def check_count(option: str, value: Any, minimum: int = 1) -> None:
+    """Raise if an option is not an integer of at least a minimum."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        text = f" must be an integer of {minimum} or greater; got {value!r}"
+        raise DataError((OptionValue(option), text))
+
+
+def largest(size: Matrix, count: int) -> list[tuple[int, int]]:
+    """Return the indices of the largest values of a matrix, in descending order."""
+    order = np.argsort(-size, axis=None, kind="stable")[:count]
+    return [(int(k), int(j)) for k, j in zip(*np.unravel_index(order, size.shape), strict=True)]
+
+
+def to_records(**columns: Any) -> list[dict[str, Any]]:
+    """Return one dict for each entry of columns of equal length, for JSON."""
+    lists = [one.tolist() if isinstance(one, np.ndarray) else one for one in columns.values()]
+    return [dict(zip(columns, values, strict=True)) for values in zip(*lists, strict=True)]

@@ -1,124 +1,79 @@
-"""Cells of one class side by side, and their sum.
+"""Cells: moments of the rows of one bucket, segment and class, packed, in columns, and summed.
 
 With weights ω of the cells i
 
     n = Σ ω_i n_i      μ = Σ ω_i n_i μ_i / n      C = Σ ω_i (C_i + n_i (μ_i − μ)(μ_i − μ)ᵀ)
 
-which is Chan's formula for all of them at once. Means are about one anchor for all cells.
+which is Chan's formula for all of them in one step. Means are about one anchor for all cells.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from counterpoise.arrays import Counts, Labels, Matrix, Vector
+from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.ledger._sum_cells import add_cells
 from counterpoise.moments.downdate import UNTRACKED_HASH
 from counterpoise.moments.moments import Moments
 from counterpoise.validation import MAX_SAMPLE_WEIGHT, MAX_TIMESTAMP
 
-WORD = 8  # bytes of a number
+ALL = -1  # the segment of a total
+MAX_COPIED_FRACTION = 0.3  # of the cells: fewer are copied, instead of being given the weight 0
 
 
 def triangle(d: Any) -> Any:
-    """Return how many numbers the triangle of d features has."""
+    """Return the number of values in the triangle of a symmetric matrix of d features."""
     return d * (d + 1) // 2
 
 
 @lru_cache(maxsize=8)
-def places(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows and columns of the numbers of a triangle."""
+def triangle_indices(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows and columns of the values of a triangle."""
     return np.tril_indices(d)
 
 
-def folded(C: Matrix) -> Matrix:
-    """Symmetric matrices (..., d, d) as triangles (..., d(d+1)/2)."""
-    i, j = places(C.shape[-1])
+def fold(C: Matrix) -> Matrix:
+    """Return symmetric matrices (..., d, d) as triangles (..., d(d+1)/2)."""
+    i, j = triangle_indices(C.shape[-1])
     return np.ascontiguousarray(C[..., i, j])
 
 
-def unfolded(tri: Matrix, d: int) -> Matrix:
-    """Triangles (..., d(d+1)/2) as symmetric matrices (..., d, d)."""
-    i, j = places(d)
+def unfold(tri: Matrix, d: int) -> Matrix:
+    """Return triangles (..., d(d+1)/2) as symmetric matrices (..., d, d)."""
+    i, j = triangle_indices(d)
     C = np.empty((*tri.shape[:-1], d, d))
     C[..., i, j] = tri
     C[..., j, i] = tri
     return C
 
 
-def layout(d: int, removed: bool) -> dict[str, slice]:
-    """Where what is in a cell of d features, counted in numbers."""
-    sizes = {
-        "anchor": d,
-        "mean": d,
-        "C": triangle(d),
-        "nonconstant_weight": 2 * d,
-        "row_hashes": 2 * (1 + d),
-    }
-    if removed:
-        sizes |= {"max_scatter": d, "removed": 2 * d}
-    result, at = {}, 0
-    for name, size in sizes.items():
-        result[name] = slice(at, at + size)
-        at += size
-    return result
-
-
-def size_of(d: Any, removed: Any) -> Any:
-    """Return the bytes of a cell, or of each of several."""
-    return WORD * (2 * d + triangle(d) + 2 * d + 2 * (1 + d) + 3 * d * removed)
-
-
-def packed(cell: Moments) -> tuple[bytes, bool]:
-    """Return the moments of one class as bytes, and whether rows were removed from them."""
-    d = len(cell.anchor)
-    least = np.maximum(cell.C[0].diagonal(), 0.0)
-    removed = bool(cell.removed.any() or not np.array_equal(cell.max_scatter[0], least))
-    parts = [
-        cell.anchor,
-        cell.mean[0],
-        folded(cell.C[0]),
-        cell.nonconstant_weight[0],
-        cell.row_hashes[0],
+@lru_cache(maxsize=64)
+def packed_type(d: int, removed: bool) -> np.dtype[np.void]:
+    """Return the data of a cell of d features; from some cells rows were removed."""
+    fields: list[Any] = [
+        ("anchor", "<f8", (d,)),
+        ("mean", "<f8", (d,)),
+        ("tri", "<f8", (triangle(d),)),
+        ("nonconstant_weight", "<f8", (2, d)),
+        ("row_hashes", "<u8", (2, 1 + d)),
     ]
     if removed:
-        parts += [cell.max_scatter[0], cell.removed[0]]
-    data = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
-    assert len(data) == size_of(d, removed)
-    return data, removed
+        fields += [("max_scatter", "<f8", (d,)), ("removed", "<f8", (2, d))]
+    return np.dtype(fields)
 
 
-def unpacked(
-    data: bytes, d: int, removed: bool, label: Labels, weight: tuple[float, float, float], wide: int
-) -> Moments:
-    """Return the moments of one class, widened; weight is n, its remainder and the minimum."""
-    numbers, where = np.frombuffer(data), layout(d, removed)
-    cell = Moments(label, np.zeros(wide))
-    cell.n[:], cell.weight_remainder[:], cell.min_row_weight[:] = weight
-    cell.N[:] = cell.stream[:] = cell.n
-    cell.anchor[:d], cell.mean[0, :d] = numbers[where["anchor"]], numbers[where["mean"]]
-    cell.C[0, :d, :d] = unfolded(numbers[where["C"]], d)
-    cell.nonconstant_weight[0, 1] = cell.n[0]
-    cell.nonconstant_weight[0, :, :d] = numbers[where["nonconstant_weight"]].reshape(2, d)
-    cell.row_hashes[0, :, : 1 + d] = numbers[where["row_hashes"]].view(np.uint64).reshape(2, 1 + d)
-    if removed:
-        cell.max_scatter[0, :d] = numbers[where["max_scatter"]]
-        cell.removed[0, :, :d] = numbers[where["removed"]].reshape(2, d)
-    else:
-        cell.max_scatter[0] = np.maximum(cell.C[0].diagonal(), 0.0)
-    return cell
-
-
-ALL = -1  # the segment of a total
+def packed_size(d: Any, removed: Any) -> Any:
+    """Return the bytes of a cell, or of each of several."""
+    return 8 * (2 * d + triangle(d) + 2 * d + 2 * (1 + d) + 3 * d * removed)
 
 
 class Key(NamedTuple):
@@ -129,7 +84,7 @@ class Key(NamedTuple):
     label: int
 
 
-class Row(NamedTuple):
+class StoredCell(NamedTuple):
     """A cell as it is stored."""
 
     start: int
@@ -145,61 +100,87 @@ class Row(NamedTuple):
     checksum: int
     data: bytes
 
+    @classmethod
+    def pack(cls, key: Key, stop: int, rows: int, cell: Moments) -> StoredCell:
+        """Return the moments of one class as a cell."""
+        max_scatter = np.maximum(cell.C[0].diagonal(), 0.0)
+        removed = bool(cell.removed.any() or not np.array_equal(cell.max_scatter[0], max_scatter))
+        d = len(cell.anchor)
+        data = np.empty((), packed_type(d, removed))
+        data["anchor"], data["tri"] = cell.anchor, fold(cell.C[0])
+        for name in data.dtype.names or ():
+            if name not in ("anchor", "tri"):
+                data[name] = getattr(cell, name)[0]
+        weight = float(cell.n[0]), float(cell.weight_remainder[0]), float(cell.min_row_weight[0])
+        head = (key.start, stop, key.segment, key.label, rows, *weight, d, int(removed))
+        return cls._seal(head, data.tobytes())
+
+    @classmethod
+    def _seal(cls, head: tuple[Any, ...], data: bytes) -> StoredCell:
+        """Return a cell with its checksum."""
+        checksum = xxh3_64_intdigest(data, xxh3_64_intdigest(COVERED.pack(*head)))
+        return cls._make((*head, checksum, data))
+
     @property
     def key(self) -> Key:
         """Key of the cell."""
         return Key(self.start, self.segment, self.label)
+
+    def move(self, segment: int) -> StoredCell:
+        """Return the cell under another segment."""
+        return self._seal(self._replace(segment=segment)[:-2], self.data)
+
+    def moments(self, label: Labels, d: int) -> Moments:
+        """Return the moments of the cell, widened to d features."""
+        cell, own = Moments(label, np.zeros(d)), self.d
+        data = np.frombuffer(self.data, packed_type(own, bool(self.removed)))[0]
+        cell.n[:], cell.weight_remainder[:] = self.n, self.weight_remainder
+        cell.min_row_weight[:] = self.min_row_weight
+        cell.N[:] = cell.stream[:] = cell.n
+        cell.anchor[:own], cell.mean[0, :own] = data["anchor"], data["mean"]
+        cell.C[0, :own, :own] = unfold(data["tri"], own)
+        cell.nonconstant_weight[0, 1] = cell.n[0]
+        cell.nonconstant_weight[0, :, :own] = data["nonconstant_weight"]
+        cell.row_hashes[0, :, : 1 + own] = data["row_hashes"]
+        cell.max_scatter[0] = np.maximum(cell.C[0].diagonal(), 0.0)
+        if self.removed:
+            cell.max_scatter[0, :own] = data["max_scatter"]
+            cell.removed[0, :, :own] = data["removed"]
+        return cell
 
 
 COVERED = struct.Struct("<5q3d2q")  # all fields of a head except the checksum
 HEAD = np.dtype(
     [
         (name, "<f8" if name in ("n", "weight_remainder", "min_row_weight") else "<i8")
-        for name in Row._fields[:-2]
+        for name in StoredCell._fields[:-2]
     ]
     + [("checksum", "<u8")]
 )  # fmt: skip
 BucketIndex = NDArray[np.void]  # records of HEAD
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Block of cells: their index and their data, in the same order."""
+def pick(heads: BucketIndex, at: Any) -> BucketIndex:
+    """Return some heads; whole records are copied faster than their fields."""
+    picked: BucketIndex = heads.view(f"V{HEAD.itemsize}")[at].view(HEAD)
+    return picked
 
-    heads: BucketIndex
-    data: Sequence[bytes]
 
-    @classmethod
-    def of(cls, rows: Sequence[Row]) -> Block:
-        """Return the block of several rows."""
-        return cls(heads_of(rows), [row.data for row in rows])
+def heads_of(cells: Sequence[Any]) -> BucketIndex:
+    """Return the heads of cells as one array."""
+    fields = len(HEAD.names or ())
+    return np.array([tuple(cell[:fields]) for cell in cells], dtype=HEAD)
 
-    def rows(self) -> list[Row]:
-        """Return the cells one by one."""
-        heads = self.heads.tolist()
-        return [Row._make((*head, data)) for head, data in zip(heads, self.data, strict=True)]
 
-    @property
-    def is_uniform(self) -> bool:
-        """Whether all cells have the same number of features and no removed rows."""
-        d = self.heads["d"]
-        return bool(len(d)) and bool((d == d[0]).all()) and not self.heads["removed"].any()
-
-    @property
-    def is_intact(self) -> bool:
-        """Whether heads and data agree with their checksums."""
-        d, removed = self.heads["d"], self.heads["removed"] > 0
-        if list(map(len, self.data)) != size_of(d, removed).tolist():
-            return False
-        step, covered, raw = HEAD.itemsize, COVERED.size, self.heads.tobytes()
-        seeds = [xxh3_64_intdigest(raw[i : i + covered]) for i in range(0, len(raw), step)]
-        found = list(map(xxh3_64_intdigest, self.data, seeds))
-        return bool(found == self.heads["checksum"].tolist())
+def heaviest(heads: BucketIndex) -> NDArray[np.intp]:
+    """Return the indices of the heaviest cell of each number of features."""
+    order = np.lexsort((-heads["n"], heads["d"]))
+    return order[np.unique(heads["d"][order], return_index=True)[1]]
 
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """BucketIndex of all cells and of all totals, each by class, time and segment."""
+    """Heads of all cells and of all totals, each by class, time and segment."""
 
     cells: BucketIndex
     totals: BucketIndex
@@ -217,7 +198,7 @@ class Index:
         return int(self.cells["d"].max(initial=0))
 
     def problem(self, labels: int, segments: int, d: int, has_totals: bool) -> str | None:
-        """Return why the heads are impossible for so many labels, segments and features."""
+        """Return why the heads are impossible for these numbers of labels, segments, features."""
         if bool(len(self.totals)) != (has_totals and bool(len(self.cells))):
             return "its totals are missing or unexpected"
         for heads in (self.cells, self.totals):
@@ -241,253 +222,187 @@ class Index:
         return None
 
 
-def pick(heads: BucketIndex, at: Any) -> BucketIndex:
-    """Return some heads; whole records are copied faster than their fields."""
-    found: BucketIndex = heads.view(f"V{HEAD.itemsize}")[at].view(HEAD)
-    return found
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Packed cells: their heads and their data, in the same order."""
+
+    heads: BucketIndex
+    data: Sequence[bytes]
+
+    @classmethod
+    def of(cls, cells: Sequence[StoredCell]) -> Block:
+        """Return the block of several cells."""
+        return cls(heads_of(cells), [cell.data for cell in cells])
+
+    def cells(self) -> list[StoredCell]:
+        """Return the cells one by one."""
+        heads = self.heads.tolist()
+        return [StoredCell._make((*h, data)) for h, data in zip(heads, self.data, strict=True)]
+
+    def is_uniform(self, d: int) -> bool:
+        """Return whether all cells have d features, and no rows were removed from them."""
+        heads = self.heads
+        return len(heads) > 0 and bool((heads["d"] == d).all()) and not heads["removed"].any()
+
+    def is_intact(self) -> bool:
+        """Return whether heads and data agree with their checksums."""
+        sizes = packed_size(self.heads["d"], self.heads["removed"] > 0)
+        if list(map(len, self.data)) != sizes.tolist():
+            return False
+        step, covered, raw = HEAD.itemsize, COVERED.size, self.heads.tobytes()
+        seeds = [xxh3_64_intdigest(raw[i : i + covered]) for i in range(0, len(raw), step)]
+        checksums = list(map(xxh3_64_intdigest, self.data, seeds))
+        return bool(checksums == self.heads["checksum"].tolist())
+
+    def anchor(self, d: int) -> Vector:
+        """Return one anchor for all cells: for each feature that of the heaviest cell with it."""
+        anchor, best = np.zeros(d), np.full(d, -1.0)
+        for i in heaviest(self.heads).tolist():
+            own, n = int(self.heads["d"][i]), float(self.heads["n"][i])
+            better = np.flatnonzero(best[:own] < n)
+            anchor[better] = np.frombuffer(self.data[i], count=own)[better]
+            best[better] = n
+        return anchor
 
 
-def heads_of(rows: Sequence[Any]) -> BucketIndex:
-    """Return the heads of rows as one array."""
-    fields = len(HEAD.names or ())
-    return np.array([tuple(row[:fields]) for row in rows], dtype=HEAD)
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells of all classes in columns of length m, by class, time and segment."""
 
-
-def by_bucket(heads: BucketIndex) -> dict[int, BucketIndex]:
-    """Return the heads of each bucket, in the order of the index."""
-    heads = heads[np.argsort(heads["start"], kind="stable")]
-    starts, first = np.unique(heads["start"], return_index=True)
-    return dict(zip(starts.tolist(), np.split(heads, first[1:]), strict=True)) if len(heads) else {}
-
-
-def checksum_of(head: bytes, data: bytes) -> int:
-    """Return the checksum of a cell."""
-    return xxh3_64_intdigest(data, xxh3_64_intdigest(head))
-
-
-def read_cell(row: Row, label: Labels, d: int) -> Moments:
-    """Return a cell as moments of d features."""
-    weight = (row.n, row.weight_remainder, row.min_row_weight)
-    return unpacked(row.data, row.d, bool(row.removed), label, weight, d)
-
-
-def as_row(key: Key, stop: int, rows: int, cell: Moments) -> Row:
-    """Return a cell as it is stored."""
-    data, removed = packed(cell)
-    weight = float(cell.n[0]), float(cell.weight_remainder[0]), float(cell.min_row_weight[0])
-    return _row(
-        (key.start, stop, key.segment, key.label, rows, *weight, len(cell.anchor), int(removed)),
-        data,
-    )
-
-
-def moved(row: Row, segment: int) -> Row:
-    """Return a cell under another segment."""
-    return _row(row._replace(segment=segment)[: len(Row._fields) - 2], row.data)
-
-
-def _row(head: tuple[Any, ...], data: bytes) -> Row:
-    """Return a cell with its checksum."""
-    return Row._make((*head, checksum_of(COVERED.pack(*head), data), data))
-
-
-FEW = 0.3  # of the cells: fewer are copied, instead of being given the weight 0
-
-
-@dataclass(eq=False)
-class ClassCells:
-    """Cells of one class, by time."""
-
-    start: Counts  # their buckets and segments, and how many rows they have
-    stop: Counts
-    segment: Counts
-    rows: Counts
-    n: Vector  # weight
-    min_row_weight: Vector
-    mean: Matrix  # means about the anchor
-    tri: Matrix  # triangles of the scatters
+    labels: Labels  # (c,) the classes
+    anchor: Vector  # (d,) subtracted from all means
+    heads: BucketIndex
+    mean: Matrix  # (m, d)
+    tri: Matrix  # (m, d(d+1)/2) triangles of the scatters
     nonconstant_weight: NDArray[np.float64]  # as of Moments
     row_hashes: NDArray[np.uint64]
     max_scatter: Matrix  # as of Moments where rows were removed, else 0
     removed: NDArray[np.float64]
 
     @classmethod
-    def of(cls, block: Block, anchor: Vector) -> ClassCells:
-        """Cells as they lie in the file, widened to the features of the anchor."""
-        heads = block.heads
-        m, d = len(heads), len(anchor)
-        head = (
-            heads["start"], heads["stop"], heads["segment"], heads["rows"], heads["n"],
-            heads["min_row_weight"],
-        )  # fmt: skip
-        if block.is_uniform and heads["d"][0] == d:  # as they are
-            where = layout(d, False)
-            every = np.frombuffer(b"".join(block.data)).reshape(m, -1)
-            mean = (every[:, where["anchor"]] - anchor) + every[:, where["mean"]]
-            nonconstant_weight = every[:, where["nonconstant_weight"]].reshape(m, 2, d)
-            row_hashes = every[:, where["row_hashes"]].view(np.uint64).reshape(m, 2, 1 + d)
-            nothing = np.broadcast_to(0.0, (m, 2, d))
+    def unpack(cls, block: Block, labels: Labels, anchor: Vector) -> Cells:
+        """Return packed cells, widened to the features of the anchor."""
+        heads, m, d = block.heads, len(block.heads), len(anchor)
+        if block.is_uniform(d):  # columns are views of the data
+            data = np.frombuffer(b"".join(block.data), packed_type(d, False))
+            zero = np.broadcast_to(0.0, (m, 2, d))
+            mean = (data["anchor"] - anchor) + data["mean"]
             return cls(
-                *head,
-                mean,
-                every[:, where["C"]],
-                nonconstant_weight,
-                row_hashes,
-                nothing[:, 0],
-                nothing,
-            )
-        part = cls(
-            *head,
-            np.tile(-anchor, (m, 1)), np.zeros((m, triangle(d))), np.zeros((m, 2, d)),
-            np.zeros((m, 2, 1 + d), dtype=np.uint64), np.zeros((m, d)), np.zeros((m, 2, d)),
+                labels, anchor, heads, mean, data["tri"], data["nonconstant_weight"],
+                data["row_hashes"], zero[:, 0], zero,
+            )  # fmt: skip
+        cells = cls(
+            labels, anchor, heads, np.tile(-anchor, (m, 1)), np.zeros((m, triangle(d))),
+            np.zeros((m, 2, d)), np.zeros((m, 2, 1 + d), dtype=np.uint64), np.zeros((m, d)),
+            np.zeros((m, 2, d)),
         )  # fmt: skip
-        part.nonconstant_weight[:, 1] = part.n[:, None]
-        kinds: dict[tuple[int, int], list[int]] = {}
-        for i, kind in enumerate(heads[["d", "removed"]].tolist()):
-            kinds.setdefault(kind, []).append(i)
-        for (wide, removed), at in kinds.items():
-            where = layout(wide, bool(removed))
-            every = np.frombuffer(b"".join(block.data[i] for i in at)).reshape(len(at), -1)
-            mine: slice | list[int] = slice(None) if len(at) == m else at
-            part.mean[mine, :wide] = (every[:, where["anchor"]] - anchor[:wide]) + every[
-                :, where["mean"]
-            ]
-            part.tri[mine, : triangle(wide)] = every[:, where["C"]]
-            part.nonconstant_weight[mine, :, :wide] = every[:, where["nonconstant_weight"]].reshape(
-                -1, 2, wide
-            )
-            row_hashes = np.ascontiguousarray(every[:, where["row_hashes"]]).view(np.uint64)
-            part.row_hashes[mine, :, : 1 + wide] = row_hashes.reshape(-1, 2, 1 + wide)
+        cells.nonconstant_weight[:, 1] = heads["n"][:, None]
+        for own, removed in set(heads[["d", "removed"]].tolist()):
+            at = np.flatnonzero((heads["d"] == own) & (heads["removed"] == removed))
+            packed = b"".join(block.data[i] for i in at.tolist())
+            data = np.frombuffer(packed, packed_type(own, bool(removed)))
+            cells.mean[at, :own] = (data["anchor"] - anchor[:own]) + data["mean"]
+            cells.tri[at, : triangle(own)] = data["tri"]
+            cells.nonconstant_weight[at, :, :own] = data["nonconstant_weight"]
+            cells.row_hashes[at, :, : 1 + own] = data["row_hashes"]
             if removed:
-                part.max_scatter[mine, :wide] = every[:, where["max_scatter"]]
-                part.removed[mine, :, :wide] = every[:, where["removed"]].reshape(-1, 2, wide)
-        return part
+                cells.max_scatter[at, :own] = data["max_scatter"]
+                cells.removed[at, :, :own] = data["removed"]
+        return cells
 
-    def weighing(self, weight: Vector) -> tuple[ClassCells, Vector]:
-        """Those that weigh something, and perhaps others between them, with their weights."""
-        there = np.flatnonzero(weight)
-        at: slice | NDArray[np.intp] = there
-        if len(there) >= FEW * len(weight):
-            at = slice(int(there[0]), int(there[-1]) + 1) if len(there) else slice(0)
-        return replace(self, **{name: value[at] for name, value in vars(self).items()}), weight[at]
+    def select(self, at: slice | NDArray[np.intp]) -> Cells:
+        """Return some of the cells."""
+        shared = ("labels", "anchor")
+        return replace(self, **{k: v[at] for k, v in vars(self).items() if k not in shared})
 
-
-class MomentSum:
-    """Sum of cells of one class, which arrive in parts."""
-
-    def __init__(self, d: int) -> None:
-        self._own: list[Vector] = []
-        self._mean: list[Matrix] = []
-        self._sums = np.zeros(triangle(d) + 2 * d)  # as they follow each other in a cell
-        self._tri, self._nonconstant = (
-            self._sums[: triangle(d)],
-            self._sums[triangle(d) :].reshape(2, d),
-        )
-        self._hashes, self._plain = np.zeros((2, 1 + d), dtype=np.uint64), True
-        self._min_weight, self._max_scatter, self._removed = np.inf, np.zeros(d), np.zeros((2, d))
-
-    def add(self, part: ClassCells, w: Vector) -> None:
-        """Add cells with such weights."""
-        self._own.append(w * part.n)
-        self._mean.append(part.mean)
-        self._tri += w @ part.tri
-        self._nonconstant += np.tensordot(w, part.nonconstant_weight, 1)
-        there = w > 0
-        if there.any():
-            self._min_weight = min(self._min_weight, (w * part.min_row_weight)[there].min())
-            self._plain = self._plain and bool((w[there] == 1.0).all())
-            self._hashes += np.add.reduce(part.row_hashes[there], axis=0)
-            self._max_scatter += part.max_scatter[there].sum(axis=0)
-            some = there & part.removed[:, 0].any(axis=1)
-            if some.any():
-                if not self._removed[0].any():
-                    self._removed[1] = part.removed[some.argmax(), 1]
-                self._removed[0] += w @ part.removed[:, 0]
-
-    def take(self, block: Block, anchor: Vector, w: Vector) -> None:
-        """Add cells with such weights as they lie in the file, about an anchor."""
-        if not block.is_uniform or block.heads["d"][0] != len(anchor):
-            self.add(ClassCells.of(block, anchor), w)
-            return
-        n, min_row_weight = block.heads["n"], block.heads["min_row_weight"]
-        mean, there = np.empty((len(n), len(anchor))), w > 0
-        self._plain = self._plain and bool((w[there] == 1.0).all())
-        if there.any():
-            self._min_weight = min(self._min_weight, (w * min_row_weight)[there].min())
-        self._own.append(w * n)
-        self._mean.append(mean)
-        row_hashes = self._hashes.reshape(-1) if self._plain else None
-        add_cells(tuple(block.data), w, anchor, mean, self._sums, row_hashes)
-
-    def total(self) -> tuple[float, Vector, Vector]:
-        """Weight, mean and triangle of the scatter."""
-        own = np.concatenate(self._own) if self._own else np.zeros(0)
-        n = float(own.sum())
-        if n <= 0.0:
-            return 0.0, np.zeros(len(self._max_scatter)), np.zeros(len(self._tri))
-        mean = np.concatenate(self._mean)
-        mu = own @ mean / n
-        apart = mean - mu
-        return n, mu, self._tri + folded(apart.T @ (apart * own[:, None]))
-
-    def put(self, result: Moments, k: int) -> None:
-        """Let class k of moments about the same anchor have it."""
-        n, mean, tri = self.total()
-        if n <= 0.0:
-            return
-        result.n[k], result.mean[k], result.C[k] = n, mean, unfolded(tri, len(mean))
-        result.min_row_weight[k], result.nonconstant_weight[k] = self._min_weight, self._nonconstant
-        result.row_hashes[k] = self._hashes if self._plain else UNTRACKED_HASH
-        result.max_scatter[k] = np.maximum(
-            np.maximum(result.C[k].diagonal(), 0.0), self._max_scatter
-        )
-        result.removed[k] = self._removed
-
-
-@dataclass(eq=False)
-class Stack:
-    """Cells of all classes."""
-
-    labels: Labels  # the classes
-    anchor: Vector  # what means are about
-    parts: list[ClassCells]  # the cells of each class
-
-    @classmethod
-    def of(cls, block: Block, labels: Labels, d: int) -> Stack:
-        """Return cells in the order of the index, widened to d features."""
-        slot, at = block.heads["label"], np.arange(len(labels) + 1)
-        ends = np.searchsorted(slot, at).tolist()
-        anchor = anchor_of(block, d)
-        parts = [
-            ClassCells.of(Block(block.heads[i:j], block.data[i:j]), anchor)
-            for i, j in pairwise(ends)
-        ]
-        return cls(labels, anchor, parts)
-
-    def moments(self, weights: list[Vector]) -> Moments:
-        """Moments of the cells of each class with these weights, each of shape (m,)."""
+    def sum(self, w: Vector) -> Moments:
+        """Return the moments of the rows of all cells with weights (m,)."""
         result = Moments(self.labels, self.anchor)
-        for k, (part, w) in enumerate(zip(self.parts, weights, strict=True)):
+        ends = np.searchsorted(self.heads["label"], np.arange(len(self.labels) + 1))
+        for k, (i, j) in enumerate(pairwise(ends.tolist())):
+            weighted = i + np.flatnonzero(w[i:j])
+            at: Any = weighted
+            if len(weighted) > MAX_COPIED_FRACTION * (j - i):
+                at = slice(int(weighted[0]), int(weighted[-1]) + 1)
             total = MomentSum(len(self.anchor))
-            total.add(*part.weighing(w))
-            total.put(result, k)
+            total.add(self.select(at), w[at])
+            total.store(result, k)
         result.N[:] = result.n
         result.stream[:] = result.N.sum()
         return result
 
 
-def anchor_of(block: Block, d: int) -> Vector:
-    """Return one anchor for all cells: for each feature that of the heaviest cell that has it."""
-    anchor, best = np.zeros(d), np.full(d, -1.0)
-    for i in heaviest(block.heads).tolist():
-        wide, n = int(block.heads["d"][i]), float(block.heads["n"][i])
-        better = np.flatnonzero(best[:wide] < n)
-        anchor[better] = np.frombuffer(block.data[i], count=wide)[better]
-        best[better] = n
-    return anchor
+class MomentSum:
+    """Sum of cells of one class about one anchor, which arrive in blocks."""
+
+    def __init__(self, d: int) -> None:
+        self._own: list[Vector] = []
+        self._mean: list[Matrix] = []
+        self._sums = np.zeros(triangle(d) + 2 * d)  # as they follow each other in a cell
+        self._tri = self._sums[: triangle(d)]
+        self._nonconstant = self._sums[triangle(d) :].reshape(2, d)
+        self._hashes, self._has_unit_weights = np.zeros((2, 1 + d), dtype=np.uint64), True
+        self._min_weight, self._max_scatter, self._removed = np.inf, np.zeros(d), np.zeros((2, d))
+
+    def _add_weights(self, heads: BucketIndex, mean: Matrix, w: Vector) -> None:
+        self._own.append(w * heads["n"])
+        self._mean.append(mean)
+        some = w > 0
+        self._has_unit_weights = self._has_unit_weights and bool((w[some] == 1.0).all())
+        smallest = (w * heads["min_row_weight"])[some].min(initial=np.inf)
+        self._min_weight = min(self._min_weight, smallest)
+
+    def add(self, cells: Cells, w: Vector) -> None:
+        """Add cells with weights (m,)."""
+        self._add_weights(cells.heads, cells.mean, w)
+        self._tri += w @ cells.tri
+        self._nonconstant += np.tensordot(w, cells.nonconstant_weight, 1)
+        some = w > 0
+        self._hashes += np.add.reduce(cells.row_hashes[some], axis=0)
+        self._max_scatter += cells.max_scatter[some].sum(axis=0)
+        some &= cells.removed[:, 0].any(axis=1)
+        if some.any():
+            if not self._removed[0].any():
+                self._removed[1] = cells.removed[some.argmax(), 1]
+            self._removed[0] += w @ cells.removed[:, 0]
+
+    def add_block(self, block: Block, anchor: Vector, w: Vector) -> None:
+        """Add packed cells with weights (m,), without unpacking them if they are uniform."""
+        d = len(anchor)
+        if not block.is_uniform(d):
+            self.add(Cells.unpack(block, np.zeros(1), anchor), w)
+            return
+        mean = np.empty((len(w), d))
+        self._add_weights(block.heads, mean, w)
+        row_hashes = self._hashes.reshape(-1) if self._has_unit_weights else None
+        add_cells(tuple(block.data), w, anchor, mean, self._sums, row_hashes)
+
+    def store(self, result: Moments, k: int) -> None:
+        """Set class k of moments about the same anchor to the sum."""
+        own = np.concatenate(self._own) if self._own else np.zeros(0)
+        n = float(own.sum())
+        if n <= 0.0:
+            return
+        mean = np.concatenate(self._mean)
+        mu = own @ mean / n
+        centered = mean - mu
+        tri = self._tri + fold(centered.T @ (centered * own[:, None]))
+        result.n[k], result.mean[k], result.C[k] = n, mu, unfold(tri, len(mu))
+        result.min_row_weight[k], result.nonconstant_weight[k] = self._min_weight, self._nonconstant
+        result.row_hashes[k] = self._hashes if self._has_unit_weights else UNTRACKED_HASH
+        variances = np.maximum(result.C[k].diagonal(), 0.0)
+        result.max_scatter[k] = np.maximum(variances, self._max_scatter)
+        result.removed[k] = self._removed
 
 
-def heaviest(heads: BucketIndex) -> NDArray[np.intp]:
-    """Return the indices of the heaviest cell of each number of features."""
-    order = np.lexsort((-heads["n"], heads["d"]))
-    return order[np.unique(heads["d"][order], return_index=True)[1]]
+def sum_bucket(block: Block, labels: Labels, d: int) -> Iterator[StoredCell]:
+    """Yield the totals of one bucket, from its cells by class and segment."""
+    for k, group in groupby(block.cells(), key=lambda cell: cell.label):
+        own = list(group)
+        if len(own) == 1:
+            yield own[0].move(ALL)
+            continue
+        part = Block.of([cell._replace(label=0) for cell in own])
+        total = Cells.unpack(part, labels[k : k + 1], part.anchor(d)).sum(np.ones(len(own)))
+        rows = sum(cell.rows for cell in own)
+        yield StoredCell.pack(Key(own[0].start, ALL, k), own[0].stop, rows, total)

@@ -1,4 +1,4 @@
-"""Two selections compared: counts, features, weights, and what each model is worth on the other.
+"""Comparison of two selections: counts, features, weights, and each model on both selections.
 
 For each class and feature Welch's t tests the means and F the variances, both corrected for many
 features by Holm's method. For all features of a class together Hotelling's T² tests the means, and
@@ -7,6 +7,7 @@ the likelihood ratio with Box's correction the covariances, in the directions th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,25 +16,29 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from counterpoise.arrays import Matrix, Vector
+from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.ledger.bucket_series import (
     LinearScoresBatch,
     Series,
-    SolverOptions,
     evaluate_scores,
+    largest,
     solve_series,
+    solver_options,
+    to_records,
 )
+from counterpoise.ledger.query import Snapshot
 
-FLAT = 1e-10  # of the largest eigenvalue of correlations: such directions do not vary
+MIN_VARYING_FRACTION = 1e-10  # of the largest eigenvalue of correlations, of varying directions
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What differs between two selections a and b.
+    """Differences between two selections a and b.
 
     Attributes
     ----------
     a, b : str
-        The selections, in words.
+        The selections, as text.
     labels : list
         The classes.
     names : list of str
@@ -43,24 +48,21 @@ class Comparison:
     shift : ndarray of shape (c, d)
         Mean in b minus mean in a, in standard deviations; NaN where a class has no rows, or a
         feature does not vary.
-    shift_p : ndarray of shape (c, d)
-        Welch's test of that, corrected for all features and classes.
     spread : ndarray of shape (c, d)
-        Standard deviation in b over that in a.
-    spread_p : ndarray of shape (c, d)
-        The F test of that, corrected likewise.
+        Standard deviation in b over standard deviation in a.
+    shift_p, spread_p : ndarray of shape (c, d)
+        P-values of Welch's test and of the F test, corrected for all features and classes.
     together : list of dict
         For each class T² of the means and the likelihood ratio of the covariances: ``statistic``,
         ``df`` and ``p`` of both; None where there are too few rows.
     weight : ndarray of shape (2, d)
-        Weights of both models, for features of standard deviation 1; those of the last class
-        against the rest if there are more than two.
+        Weights of both models, for features of standard deviation 1; of more than two classes, of
+        the last class against all other classes.
     loss : ndarray of shape (2, 2)
-        Balanced squared loss of the model of a (row 0) and of b (row 1), on the rows of a (column
-        0) and of b (column 1). It is exact.
+        Exact balanced squared loss of the model of a (row 0) and of b (row 1), on the rows of a
+        (column 0) and of b (column 1).
     g_mean : ndarray of shape (2, 2)
-        The same for the G-mean, which is an estimate by the mean and the variance of the scores of
-        each class, as if these were normal.
+        The same for the G-mean, estimated by normal distributions of the scores of each class.
 
     Examples
     --------
@@ -89,71 +91,75 @@ class Comparison:
     loss: Matrix
     g_mean: Matrix
 
-    def moved(self, most: int = 10) -> list[tuple[Any, str, float, float, float, float]]:
-        """Features that moved most.
+    def largest_shifts(self, count: int = 10) -> list[tuple[Any, str, float, float, float, float]]:
+        """Return class, feature, shift, its p, spread and its p of the features that moved most.
 
         Parameters
         ----------
-        most : int, default=10
-            How many.
-
-        Returns
-        -------
-        list of tuple
-            Class, feature, shift, its p, spread and its p.
+        count : int, default=10
+            Number of features.
         """
-        size = np.nan_to_num(np.abs(self.shift)) + np.abs(
-            np.log(np.where(self.spread > 0, np.nan_to_num(self.spread, nan=1.0), 1.0))
-        )
-        order = np.argsort(-size, axis=None, kind="stable")[:most]
-        found = []
-        for k, j in zip(*np.unravel_index(order, self.shift.shape), strict=True):
-            one = (x[k, j] for x in (self.shift, self.shift_p, self.spread, self.spread_p))
-            shift, shift_p, spread, spread_p = map(float, one)
-            found.append((self.labels[k], self.names[j], shift, shift_p, spread, spread_p))
-        return found
+        ratio = np.where(self.spread > 0, np.nan_to_num(self.spread, nan=1.0), 1.0)
+        size = np.nan_to_num(np.abs(self.shift)) + np.abs(np.log(ratio))
+        columns = (self.shift, self.shift_p, self.spread, self.spread_p)
+        return [
+            (self.labels[k], self.names[j], *(float(one[k, j]) for one in columns))
+            for k, j in largest(size, count)
+        ]
 
-    def plain(self) -> dict[str, Any]:
-        """All of it as JSON can hold it."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON can represent it."""
         by_class = {}
         for k, label in enumerate(self.labels):
+            features = to_records(
+                shift=self.shift[k],
+                shift_p=self.shift_p[k],
+                spread=self.spread[k],
+                spread_p=self.spread_p[k],
+            )
             by_class[str(label)] = {
                 "a": float(self.count[0, k]),
                 "b": float(self.count[1, k]),
                 "together": self.together[k],
-                "features": {
-                    name: {
-                        "shift": float(self.shift[k, j]),
-                        "shift_p": float(self.shift_p[k, j]),
-                        "spread": float(self.spread[k, j]),
-                        "spread_p": float(self.spread_p[k, j]),
-                    }
-                    for j, name in enumerate(self.names)
-                },
+                "features": dict(zip(self.names, features, strict=True)),
             }
-        weights = {
-            name: {"a": float(self.weight[0, j]), "b": float(self.weight[1, j])}
-            for j, name in enumerate(self.names)
-        }
+        weights = to_records(a=self.weight[0], b=self.weight[1])
         return {
             "a": self.a,
             "b": self.b,
             "classes": by_class,
-            "weights": weights,
+            "weights": dict(zip(self.names, weights, strict=True)),
             "loss": self.loss.tolist(),
             "estimated_g_mean": self.g_mean.tolist(),
         }
 
 
-def compared(pair: Series, names: list[str], a: str, b: str, rule: SolverOptions) -> Comparison:
-    """Compare the two sets of a series."""
+def compare(
+    snapshot: Snapshot, a: Mapping[str, Any], b: Mapping[str, Any], options: Mapping[str, Any]
+) -> Comparison:
+    """Compare two selections as users specify them."""
+    solver = solver_options(options)
+    for name, given in (("a", a), ("b", b)):
+        if given.get("half_life") is not None:
+            raise DataError(
+                (OptionValue(name), " has a half-life, and tests need rows of full weight"),
+                Suggestion("leave it out"),
+            )
+    selections = [snapshot.select(**given) for given in (a, b)]
+    texts = [selection.describe() for selection in selections]
+    pair = Series.of_moments([snapshot.moments(selection) for selection in selections])
+    if ((pair.n > 0).sum(axis=1) < 2).any():
+        raise DataError(
+            "a selection has rows of one class, and two are needed to compare models: "
+            f"{' and '.join(texts)}"
+        )
     n, mean, variance = pair.n, pair.mean, pair.variances()
     some = np.where(n > 1, n, np.nan)[..., None]
     error = variance / (some - 1.0)  # variance over n, without bias
     with np.errstate(divide="ignore", invalid="ignore"):
         pooled = np.sqrt((some * variance).sum(axis=0) / (some.sum(axis=0) - 2.0))
         difference = mean[1] - mean[0]
-        varies = pooled > FLAT * np.abs(pair.anchor + mean[0])
+        varies = pooled > MIN_VARYING_FRACTION * np.abs(pair.anchor + mean[0])
         shift = np.where(varies, difference / pooled, np.nan)
         both = error.sum(axis=0)
         t = difference / np.sqrt(both)
@@ -163,32 +169,20 @@ def compared(pair: Series, names: list[str], a: str, b: str, rule: SolverOptions
         ratio = error[1] * some[1] / (error[0] * some[0])
         tail = stats.f.sf(ratio, some[1] - 1.0, some[0] - 1.0)
     spread_p = np.where(varies & np.isfinite(ratio), 2.0 * np.minimum(tail, 1.0 - tail), np.nan)
-    lines = solve_series(pair, rule)
-    every = LinearScoresBatch(
-        lines.coef[[0, 0, 1, 1]], lines.offset[[0, 0, 1, 1]], lines.known[[0, 0, 1, 1]]
-    )
-    evaluation = evaluate_scores(every, pair.at(np.array([0, 1, 0, 1])))
+    lines = solve_series(pair, solver)
+    every = LinearScoresBatch(*(one[[0, 0, 1, 1]] for one in vars(lines).values()))
+    evaluation = evaluate_scores(every, pair.select(np.array([0, 1, 0, 1])))
     S = pair.covariances()
-    by_class = [together(n[:, k], difference[k], S[:, k]) for k in range(len(pair.labels))]
-    unit = np.sqrt(_pooled_variance(pair))
+    tests = [compare_jointly(n[:, k], difference[k], S[:, k]) for k in range(len(pair.labels))]
     return Comparison(
-        a, b, pair.labels.tolist(), names, n, shift, _holm(shift_p), spread, _holm(spread_p),
-        by_class, lines.coef[:, -1] * unit,
+        texts[0], texts[1], pair.labels.tolist(), snapshot.names, n, shift, _holm(shift_p), spread,
+        _holm(spread_p), tests, lines.coef[:, -1] * pair.feature_stds(),
         evaluation.balanced.reshape(2, 2), evaluation.g_mean.reshape(2, 2),
     )  # fmt: skip
 
 
-def _pooled_variance(pair: Series) -> Vector:
-    """Variance of each feature over all rows of both sets."""
-    n = pair.n[..., None]
-    centre = (n * pair.mean).sum(axis=(0, 1)) / n.sum()
-    squares = n * (pair.variances() + (pair.mean - centre) ** 2)
-    found: Vector = squares.sum(axis=(0, 1)) / n.sum()
-    return found
-
-
-def together(n: Vector, difference: Vector, S: NDArray[np.float64]) -> dict[str, Any]:
-    """T² of the means and the likelihood ratio of the covariances of one class."""
+def compare_jointly(n: Vector, difference: Vector, S: NDArray[np.float64]) -> dict[str, Any]:
+    """Test means by T² and covariances by the likelihood ratio, of all features of one class."""
     result: dict[str, Any] = {"means": None, "covariances": None}
     if (n < 2).any():
         return result
@@ -200,7 +194,7 @@ def together(n: Vector, difference: Vector, S: NDArray[np.float64]) -> dict[str,
         return result
     unit = size[at, None] * size[at]
     lam, V = np.linalg.eigh(within[np.ix_(at, at)] / unit)
-    V = V[:, lam > FLAT * lam[-1] * len(lam)] / size[at, None]
+    V = V[:, lam > MIN_VARYING_FRACTION * lam[-1] * len(lam)] / size[at, None]
     p = V.shape[1]
     inside = [V.T @ one[np.ix_(at, at)] @ V for one in (scatter[0], scatter[1])]
     delta, W = V.T @ difference[at], (inside[0] + inside[1]) / (total - 2.0)
@@ -208,28 +202,24 @@ def together(n: Vector, difference: Vector, S: NDArray[np.float64]) -> dict[str,
     if free >= 1.0:
         T2 = float(n[0] * n[1] / total * (delta @ np.linalg.solve(W, delta)))
         F = T2 * free / (p * (total - 2.0))
-        result["means"] = {
-            "statistic": T2, "df": [p, free], "p": float(stats.f.sf(F, p, free))
-        }  # fmt: skip
+        p_value = float(stats.f.sf(F, p, free))
+        result["means"] = {"statistic": T2, "df": [p, free], "p": p_value}
     if (n - 1.0 > p).all():
         logs = [np.linalg.slogdet(C / (m - 1.0))[1] for C, m in zip(inside, n, strict=True)]
         M = (total - 2.0) * np.linalg.slogdet(W)[1] - float((n - 1.0) @ np.array(logs))
         loose = float((1.0 / (n - 1.0)).sum() - 1.0 / (total - 2.0))
         c = loose * (2.0 * p * p + 3.0 * p - 1.0) / (6.0 * (p + 1.0))
-        if np.isfinite(M) and c < 0.5:  # else the correction is larger than what it corrects
-            df = p * (p + 1) // 2
-            chi2 = float((1.0 - c) * M)
-            result["covariances"] = {
-                "statistic": chi2, "df": df, "p": float(stats.chi2.sf(chi2, df))
-            }  # fmt: skip
+        if np.isfinite(M) and c < 0.5:  # else the correction is larger than the statistic
+            df, chi2 = p * (p + 1) // 2, float((1.0 - c) * M)
+            p_value = float(stats.chi2.sf(chi2, df))
+            result["covariances"] = {"statistic": chi2, "df": df, "p": p_value}
     return result
 
 
 def _holm(p: Matrix) -> Matrix:
-    """Corrected for all tests that were made, by Holm's method."""
+    """Correct p-values for all tests, by Holm's method."""
     flat = p.ravel()
-    known = np.flatnonzero(np.isfinite(flat))
-    order = known[np.argsort(flat[known], kind="stable")]
+    order = np.argsort(flat, kind="stable")[: np.isfinite(flat).sum()]  # NaN is last
     result = np.full(len(flat), np.nan)
     factor = np.arange(len(order), 0, -1)
     result[order] = np.minimum(np.maximum.accumulate(flat[order] * factor), 1.0)

@@ -1,31 +1,32 @@
-"""Drift: how far each bucket is from what came before, with limits of a stated level.
+"""Drift: differences of each bucket from earlier ones, with limits of a stated level.
 
-Two kinds of charts run over the buckets. One is about the loss of the model of the buckets before:
-its logarithm is compared with those of earlier buckets by rank, and beyond the largest of them by
-an exponential tail (:class:`UpperTail`). The others are about the means of each feature in each
-class. The difference u from the mean of all rows before, in units of 1/√n, is independent of those
-before it while nothing changes (recursive residuals). Sums with three memories δ,
+There are two kinds of charts over the buckets. One is for the loss of the model of earlier buckets:
+its logarithm is compared with earlier logarithms by rank, and beyond the largest of them by an
+exponential tail (:class:`UpperTail`). The others are for the means of each feature in each class.
+The difference u from the mean of all earlier rows, in units of 1/√n, is independent of earlier
+differences while nothing changes (recursive residuals). Sums with three decays δ,
 
     T = Σ δ^(b−i) √n_i u_i / (s √(Σ δ^2(b−i) n_i))
 
-detect sudden changes and slow ones. Cells have no more than means and variances, so that limits
-cannot depend on the shape of a feature. Each sum has three scores, and the smallest counts:
+detect sudden and slow changes. Cells have only means and variances, so that limits cannot depend on
+the distribution of a feature. Each sum has three scores, and the smallest counts:
 
 - s² is the variance of all rows. Deviations of a skewed or heavy-tailed feature towards its long
   tail are too frequent then.
-- s² is the variance of the rows in the memory alone. A few extreme rows increase it as well, so
-  that the score of such deviations is bounded; those towards the short tail are too frequent.
+- s² is the decayed variance. A few extreme rows increase it as well, so that the score of such
+  deviations is bounded; deviations towards the short tail are too frequent.
 - The first two, divided by the root mean square of the scores of earlier buckets, where buckets
   have always differed by more than chance, as the days of a week do.
 
 Each is Student's t while nothing changes and features are normal, and becomes a normal score Z of
-the same tail. All charts together pass their limits in a bucket of an unchanged stream with at most
-the probability ``level``, half of which is for the loss. A chart that has passed its limit begins
-again. Classes with one or two rows per bucket need many buckets; larger buckets are better then.
+the same tail. All charts together exceed their limits in a bucket of an unchanged stream with at
+most the probability ``level``, half of which is for the loss. A chart that has exceeded its limit
+begins again. Classes with one or two rows per bucket need many buckets; use larger buckets then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,41 +37,49 @@ from scipy.special import ndtri, stdtr
 from counterpoise.arrays import Counts, Flags, Vector
 from counterpoise.errors import DataError, OptionValue
 from counterpoise.ledger import time_buckets
-from counterpoise.ledger.backtest import trained
-from counterpoise.ledger.bucket_series import Series, SolverOptions, evaluate_scores, solve_series
+from counterpoise.ledger.backtest import training_weights
+from counterpoise.ledger.bucket_series import (
+    Series,
+    check_count,
+    evaluate_scores,
+    largest,
+    solve_series,
+    solver_options,
+    to_records,
+)
 
 EWMA_DECAYS = np.array([0.0, 0.8, 0.96])  # about 1, 5 and 25 buckets
-MAX_Z = 37.0  # deviations, beyond which no tail can be told from 0
+MAX_Z = 37.0  # deviations, beyond which a tail is 0 in floating point
 MAX_LOG = 700.0  # of a loss, whose exponential is finite
-MAX_OUTLIERS = 3  # of the past of a chart
-WARMUP = 10  # buckets that a chart needs before it may pass a limit
+MAX_OUTLIERS = 3  # among the earlier buckets of a chart
+MIN_BUCKETS = 10  # that a chart needs before it may exceed a limit
 
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """How far each bucket is from those before.
+    """Differences of each bucket from earlier ones.
 
     Attributes
     ----------
     start : ndarray of int of shape (g,)
-        Where the buckets begin, in seconds.
+        Starts of the buckets, in seconds.
     labels, names : list
         The classes and the features.
     loss, g_mean : ndarray of shape (g,)
-        Of the model of the buckets before: exact balanced loss, and estimated G-mean. NaN where a
-        class has no rows.
+        Exact balanced loss and estimated G-mean of the model of earlier buckets; NaN where a class
+        has no rows.
     usual, limit : ndarray of shape (g,)
-        What the loss was before, and how large it may become.
+        Median of earlier losses, and limit of the loss.
     loss_alarm : ndarray of bool of shape (g,)
-        Whether a chart of the loss has passed its limit.
+        Whether a chart of the loss has exceeded its limit.
     shift : ndarray of shape (g, c, d)
-        Mean of each class and feature minus that of all rows before, in standard deviations.
+        Mean of each class and feature minus the mean of all earlier rows, in standard deviations.
     z : ndarray of shape (g, c, d)
-        Score of the sum whose memory has the largest one.
+        Largest score over the three decays.
     z_limit : float
-        What it may become.
+        Limit of the absolute score.
     alarm : ndarray of bool of shape (g, c, d)
-        Whether a chart of the means has passed its limit.
+        Whether a chart of the means has exceeded its limit.
     level : float
         Largest probability of any alarm in a bucket, if nothing changes.
 
@@ -103,72 +112,60 @@ class Drift:
 
     @property
     def alarms(self) -> Flags:
-        """Whether any chart has passed its limit in each bucket."""
-        found: Flags = self.loss_alarm | self.alarm.any(axis=(1, 2))
-        return found
+        """Whether any chart has exceeded its limit in each bucket."""
+        any_alarm: Flags = self.loss_alarm | self.alarm.any(axis=(1, 2))
+        return any_alarm
 
-    def moved(self, bucket: int, most: int = 3) -> list[tuple[Any, str, float]]:
-        """What moved most in a bucket that raised an alarm.
+    def largest_shifts(self, bucket: int, count: int = 3) -> list[tuple[Any, str, float]]:
+        """Return class, feature and z of the largest alarms in a bucket.
 
         Parameters
         ----------
         bucket : int
             Its number, from 0.
-        most : int, default=3
-            How many.
-
-        Returns
-        -------
-        list of tuple
-            Class, feature, and z.
+        count : int, default=3
+            Number of features.
         """
         z = np.where(self.alarm[bucket], np.abs(self.z[bucket]), 0.0)
-        order = np.argsort(-z, axis=None, kind="stable")[:most]
-        found = []
-        for k, j in zip(*np.unravel_index(order, z.shape), strict=True):
-            if z[k, j] > 0:
-                found.append((self.labels[k], self.names[j], float(self.z[bucket, k, j])))
-        return found
+        return [
+            (self.labels[k], self.names[j], float(self.z[bucket, k, j]))
+            for k, j in largest(z, count)
+            if z[k, j] > 0
+        ]
 
-    def plain(self) -> dict[str, Any]:
-        """All of it as JSON can hold it, but for the shifts of buckets without alarms."""
-        return {
-            "level": self.level,
-            "z_limit": self.z_limit,
-            "buckets": [
-                {
-                    "start": time_buckets.text(at),
-                    "loss": float(self.loss[g]),
-                    "usual": float(self.usual[g]),
-                    "limit": float(self.limit[g]),
-                    "estimated_g_mean": float(self.g_mean[g]),
-                    "loss_alarm": bool(self.loss_alarm[g]),
-                    "moved": [
-                        {"class": str(label), "feature": name, "z": z}
-                        for label, name, z in self.moved(g, self.z[g].size)
-                    ],
-                }
-                for g, at in enumerate(self.start.tolist())
+    def to_dict(self) -> dict[str, Any]:
+        """Return the buckets as JSON can represent them, with the shifts that raised alarms."""
+        shifts = [self.largest_shifts(g, self.z[g].size) for g in range(len(self.start))]
+        buckets = to_records(
+            start=[time_buckets.text(at) for at in self.start.tolist()],
+            loss=self.loss,
+            usual=self.usual,
+            limit=self.limit,
+            estimated_g_mean=self.g_mean,
+            loss_alarm=self.loss_alarm,
+            moved=[
+                [{"class": str(label), "feature": name, "z": z} for label, name, z in one]
+                for one in shifts
             ],
-        }
+        )
+        return {"level": self.level, "z_limit": self.z_limit, "buckets": buckets}
 
 
-def drifted(
-    series: Series, names: list[str], rule: SolverOptions, train: int, level: float
+def find_drift(
+    series: Series, names: list[str], train: int, level: float, options: Mapping[str, Any]
 ) -> Drift:
-    """Charts of the buckets of a series."""
+    """Compute the charts of the buckets of a series."""
     if isinstance(level, bool) or not 0.0 < level < 0.5:
-        raise DataError((OptionValue("level"), f" is {level!r}, and must be between 0 and 0.5"))
-    if isinstance(train, bool) or not isinstance(train, int) or train < 1:
-        raise DataError((OptionValue("train"), f" is {train!r}, and must be a whole number from 1"))
-    if len(series) < WARMUP + 2:
-        raise DataError(f"there are {len(series)} buckets, and charts need {WARMUP + 2} or more")
-    rule.check()
+        raise DataError((OptionValue("level"), f" must be between 0 and 0.5; got {level!r}"))
+    check_count("train", train)
+    least = MIN_BUCKETS + 2
+    if len(series) < least:
+        raise DataError(f"there are {len(series)} buckets, and charts need {least} or more")
     begin = np.arange(1, len(series))
-    W = np.vstack([np.zeros(len(series)), trained(series.start, begin, train, None)])
-    evaluation = evaluate_scores(solve_series(series.summed(W), rule), series)
+    W = np.vstack([np.zeros(len(series)), training_weights(series.start, begin, train)])
+    evaluation = evaluate_scores(solve_series(series.sum(W), solver_options(options)), series)
     with np.errstate(divide="ignore"):
-        n = 1.0 / (1.0 / series.n).sum(axis=1)  # what a mean of both classes is worth
+        n = 1.0 / (1.0 / series.n).sum(axis=1)  # precision of a mean of both classes
     usual, limit, loss_alarm = _loss_chart(evaluation.balanced, n, level / 2.0)
     shift, z, z_limit, alarm = _mean_charts(series, level / 2.0)
     return Drift(
@@ -189,7 +186,7 @@ def smaller(a: Any, b: Any) -> Any:
 
 
 def _loss_chart(loss: Vector, n: Vector, level: float) -> tuple[Vector, Vector, Flags]:
-    """Return the usual loss before each bucket, its limit, and whether a chart has passed it."""
+    """Return the median loss before each bucket, its limit, and whether a chart exceeded it."""
     with np.errstate(divide="ignore"):
         x = np.log(loss)
     tail = level / len(EWMA_DECAYS)
@@ -201,7 +198,7 @@ def _loss_chart(loss: Vector, n: Vector, level: float) -> tuple[Vector, Vector, 
     for g in range(len(x)):
         if not np.isfinite(x[g]) or n[g] <= 0:
             continue
-        if len(past) >= WARMUP:
+        if len(past) >= MIN_BUCKETS:
             center = np.median(x[past])
             upper = UpperTail.of(_without_outliers((x[past] - center) * np.sqrt(n[past]), tail))
             usual[g] = np.exp(center)
@@ -219,10 +216,7 @@ def _loss_chart(loss: Vector, n: Vector, level: float) -> tuple[Vector, Vector, 
 
 
 def _without_outliers(past: Vector, tail: float) -> Vector:
-    """Return past numbers without a few that are far less likely than ``tail`` by the others.
-
-    One bad bucket, such as one before the first limit, would hide all later ones otherwise.
-    """
+    """Return values without a few that are far less likely than ``tail`` given the others."""
     ordered = np.sort(past)
     for count in range(MAX_OUTLIERS, 0, -1):
         rest = ordered[:-count]
@@ -237,8 +231,8 @@ class UpperTail:
 
     Below the k = √m/2 largest of m numbers it is a rank. Above, excesses are taken as exponential:
     with k excesses of the sum s over the threshold u, the next one exceeds u + y with the
-    probability (1 + y/s)^-k, exactly. Excesses of logarithms are exponential if the tail of the
-    numbers is a power, as that of heavy-tailed losses, and have a lighter tail otherwise.
+    probability (1 + y/s)^-k, exactly. Excesses of logarithms are exponential if the numbers have a
+    power-law tail, as heavy-tailed losses have, and have a lighter tail otherwise.
     """
 
     past: Vector
@@ -274,7 +268,7 @@ class UpperTail:
 def _mean_charts(
     series: Series, level: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.bool_]]:
-    """Return shifts, sums, their limit, and whether they have passed it."""
+    """Return shifts, sums, their limit, and whether they have exceeded it."""
     g, c, d = series.mean.shape
     high = float(-ndtri(level / (2.0 * c * d * len(EWMA_DECAYS))))
     shift, worst = np.full((g, c, d), np.nan), np.zeros((g, c, d))
@@ -294,7 +288,7 @@ def _mean_charts(
         with np.errstate(divide="ignore", invalid="ignore"):
             shift[b] = np.where(varies, delta / np.sqrt(variance), np.nan)
             u = np.where(there, delta / np.sqrt(1.0 / n + 1.0 / N), 0.0)
-            # A bucket of one row has no scatter of its own: its difference takes the place of it.
+            # A bucket of one row has no scatter: its squared difference replaces it.
             inside = np.where(n < 2.0, u**2, scatter[b])
             top = np.where(there, memory * top + np.sqrt(n) * u, top)
             bottom = np.where(there, memory**2 * bottom + n, bottom)
@@ -307,7 +301,7 @@ def _mean_charts(
             Z = np.where(varies, Z, 0.0)
             z = np.where(varies, normal(u / np.sqrt(variance), df), 0.0)
         worst[b] = np.take_along_axis(Z, np.abs(Z).argmax(axis=0)[None], axis=0)[0]
-        alarm[b] = (np.abs(worst[b]) > high) & (age >= WARMUP) & there
+        alarm[b] = (np.abs(worst[b]) > high) & (age >= MIN_BUCKETS) & there
         gone = alarm[b]
         usual = np.where(gone, 0.0, usual + z**2)
         for array in (N, mean, squares, age):

@@ -1,4 +1,4 @@
-"""The report of a ledger: one self-contained page with four pictures, light or dark."""
+"""Report of a ledger: one self-contained page with four plots, light or dark."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from counterpoise.ledger.backtest import Backtest
 from counterpoise.ledger.drift import Drift
 from counterpoise.ledger.jackknife import Weights
 
-MOST = 30  # features in the heat map
+MAX_ROWS = 30  # of the heat map and of the backtest
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 ALARM = "#D55E00"
-WORDS = ' style="text-align: left"'  # of a cell that holds no number
+LEFT = ' style="text-align: left"'  # of a cell that contains text
 
 
 def page(title: str, drift: Drift, backtest: Backtest, weights: Weights) -> str:
@@ -33,31 +33,30 @@ def page(title: str, drift: Drift, backtest: Backtest, weights: Weights) -> str:
         "Losses are exact. G-means are estimates by the mean and the variance of the scores of "
         "each class. No row was read for this page."
     )
-    worst = _worst(drift)
     figures = [
         figure(
             lambda: loss_by_bucket(drift),
             "Loss and G-mean by bucket",
-            "Balanced squared loss of the model of the buckets before, with its upper limit, and "
+            "Balanced squared loss of the model of earlier buckets, with its upper limit, and "
             "the estimated G-mean. Dots are alarms of the loss. Triangles are losses above the "
             "axis, which the table lists.",
         ),
         figure(
             lambda: heat_map(drift),
             "Shift of the features",
-            "Mean of each feature and class minus that of all rows before, in standard "
-            f"deviations. {worst}",
+            "Mean of each feature and class minus the mean of all earlier rows, in standard "
+            f"deviations. {_worst(drift)}",
         ),
         figure(
             lambda: weights_over_time(weights),
             "Weights over time",
-            "Weights of the models of one stretch of buckets after the other, for features of "
-            "standard deviation 1, with two standard errors.",
+            "Weights of the models of consecutive intervals, for features of standard deviation 1, "
+            "with two standard errors.",
         ),
         figure(
             lambda: grid(backtest),
             "Backtest",
-            f"Balanced loss of each setting over {len(backtest.start):,} tests; less is better. "
+            f"Balanced loss of each setting over {len(backtest.start):,} tests; smaller is better. "
             f"Best: {backtest.best.name}.",
         ),
     ]
@@ -96,7 +95,7 @@ def heat_map(drift: Drift) -> Any:
     """Draw the shift of the features that moved most, by bucket."""
     g, c, d = drift.shift.shape
     size = np.nan_to_num(np.abs(drift.z)).max(axis=0).ravel()
-    order = np.sort(np.argsort(-size, kind="stable")[:MOST])
+    order = np.sort(np.argsort(-size, kind="stable")[:MAX_ROWS])
     shown = np.clip(drift.shift.reshape(g, c * d)[:, order].T, -1.0, 1.0)
     made, axes = plots.figure(1.2 + 0.2 * len(order))
     edges = (*_ends(drift.start), len(order) - 0.5, -0.5)
@@ -112,7 +111,7 @@ def heat_map(drift: Drift) -> Any:
 
 
 def weights_over_time(weights: Weights) -> Any:
-    """Draw the largest weights of every stretch, with two standard errors."""
+    """Draw the largest weights of every interval, with two standard errors."""
     made, axes = plots.figure(3.8)
     size = np.nan_to_num(np.abs(weights.weight)).max(axis=0)
     at = _dates(weights.start)
@@ -131,8 +130,8 @@ def weights_over_time(weights: Weights) -> Any:
 
 
 def grid(backtest: Backtest) -> Any:
-    """Draw the loss of every setting: as points, for the axis need not begin at 0."""
-    order = np.argsort(backtest.total[:, 0], kind="stable")[:MOST]
+    """Draw the loss of every setting as points, because the axis need not begin at 0."""
+    order = np.argsort(backtest.total[:, 0], kind="stable")[:MAX_ROWS]
     made, axes = plots.figure(1.0 + 0.22 * len(order))
     loss = backtest.total[order, 0]
     colours = [plots.shade(LINES[0])] + [plots.quiet()] * (len(order) - 1)
@@ -153,22 +152,21 @@ def grid(backtest: Backtest) -> Any:
 
 def _table(drift: Drift, alarms: Any) -> str:
     head = "".join(f"<th>{name}</th>" for name in ("bucket", "loss", "limit"))
-    head += f"<th{WORDS}>moved most</th>"
+    head += f"<th{LEFT}>moved most</th>"
     rows = []
     for g in alarms.tolist()[-20:]:
-        moved = ", ".join(f"{label}: {name} ({z:+.1f})" for label, name, z in drift.moved(g))
-        said = moved or "the loss"
-        when = time_buckets.text(drift.start[g]).replace("-", "\u2011")  # which is not folded
+        shifts = [f"{label}: {name} ({z:+.1f})" for label, name, z in drift.largest_shifts(g)]
+        when = time_buckets.text(drift.start[g]).replace("-", "\u2011")  # without line breaks
         cells = (when, f"{drift.loss[g]:.4f}", f"{drift.limit[g]:.4f}")
         numbers = "".join(f"<td>{text(cell)}</td>" for cell in cells)
-        rows.append(f"{numbers}<td{WORDS}>{text(said)}</td>")
+        rows.append(f"{numbers}<td{LEFT}>{text(', '.join(shifts) or 'the loss')}</td>")
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
 
 
 def _worst(drift: Drift) -> str:
     if not drift.alarm.any():
-        return "None has passed its limit."
+        return "None has exceeded its limit."
     z = np.where(drift.alarm, np.abs(drift.z), 0.0)
     g, k, j = np.unravel_index(int(z.argmax()), z.shape)
     return (

@@ -1,7 +1,7 @@
-"""Rows into cells: what chunks hold, gathered by time, segment and class.
+"""Rows into cells: rows of chunks are grouped by time, segment and class.
 
-Rows are gathered in batches whose ends depend on the rows alone, and a batch becomes moments of its
-cells, which are added to those in the file or taken away from them.
+Rows are collected in batches whose ends depend on the rows alone. A batch becomes moments of its
+cells, which are added to the cells in the file or subtracted from them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
@@ -20,92 +20,71 @@ import scipy.sparse as sp
 from xxhash import xxh3_128
 
 from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector, one_thread
-from counterpoise.encoding import cell_parsing as reading
+from counterpoise.encoding.cell_parsing import texts
+from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.encoding.kinds import times
-from counterpoise.errors import DataError, Message, OptionValue, PrecisionError, Suggestion
+from counterpoise.errors import DataError, Message, PrecisionError, Suggestion
 from counterpoise.ledger import time_buckets
-from counterpoise.ledger.cells import Key, Row, as_row, read_cell
+from counterpoise.ledger.cells import Key, StoredCell
 from counterpoise.ledger.metadata import LedgerMetadata
+from counterpoise.ledger.query import require_whole
 from counterpoise.ledger.storage import File
 from counterpoise.moments.downdate import precision_error
 from counterpoise.moments.moments import Moments
 from counterpoise.readers import formats
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
-from counterpoise.readers.columnar import BATCH, ColumnarSource
+from counterpoise.readers.columnar import BATCH
+from counterpoise.readers.dataframes import FrameSource, tables
 from counterpoise.solver.mapped_moments import require_light
 from counterpoise.tables import records
 from counterpoise.tables.guards import Guards
-from counterpoise.tables.records import Record, Records, RowFilter, read_ahead
-from counterpoise.tables.scoring import CHUNK_ROWS
+from counterpoise.tables.model import learn_inputs
+from counterpoise.tables.records import Record, Records, RowFilter, Window
+from counterpoise.tables.scoring import CHUNK_ROWS, ScoredRows
+
+BATCH_ROWS = 32 * CHUNK_ROWS
+BATCH_VALUES = 1 << 23  # values of a batch, about
+MAX_DENSE_FEATURES = 400  # rows of more features stay sparse
+MAX_FEATURES = math.sqrt(2e9 / 16.0)  # for whose moments there is memory
+EVERY = 1_000_000  # rows of a file after which everything is written
+Input = tuple[Source, str]  # with its name in the records
+Watch = Callable[[Source, int], None]  # called with the rows of each chunk
 
 
-class Frame(ColumnarSource):
-    """A table in memory as an input."""
+def open_inputs(
+    data: Any, name: str | None, path: str, needed: Callable[[str], bool]
+) -> list[Input]:
+    """Return inputs with their names in the records of the ledger at ``path``.
 
-    def __init__(self, table: pa.Table, name: str) -> None:
-        super().__init__(name, name, parquet=False)
-        self._table = table
-
-    def _batches(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
-        self._offered, self._total = tuple(self._table.column_names), self._table.num_rows
-        names = [name for name in self._offered if wanted(name)]
-        yield from self._table.select(names).to_batches(max_chunksize=BATCH)
-
-
-def opened(
-    data: Any, name: str | None, path: str, wanted: Callable[[str], bool]
-) -> list[tuple[Source, str]]:
-    """Inputs, and their names in the records of the ledger at ``path``.
-
-    A frame without a name is called after its content: the same frame is the same input.
+    A frame without a name is named after its content: the same frame is the same input.
     """
     if isinstance(data, (str, os.PathLike)):
         return [(formats.source(os.fspath(data)), Records.key(os.fspath(data), path))]
-    if hasattr(data, "chunks") and hasattr(data, "verify"):
-        if data.path != "-" and name:
-            return [(data, name)]
-        return [(data, Records.key(data.path, path, name))]
-    if isinstance(data, (list, tuple)) and data and all(_is_path(one) for one in data):
-        return [pair for one in data for pair in opened(one, None, path, wanted)]
-    frame = Frame(_table(data), name or "the frame")
+    if _is_source(data):
+        return [(data, name if name and data.path != "-" else Records.key(data.path, path, name))]
+    if isinstance(data, (list, tuple)) and data and all(
+        isinstance(one, (str, os.PathLike)) or _is_source(one) for one in data
+    ):  # fmt: skip
+        return [pair for one in data for pair in open_inputs(one, None, path, needed)]
+    frame = FrameSource(_table(data), name=name or "the frame")
     if name is None:
-        mark = ReadPosition()
-        for chunk in frame.chunks(BATCH, ReadPosition(), {}, wanted):
-            mark = chunk.mark
-        name = f"frame {mark.hash}"
+        chunks = list(frame.chunks(BATCH, ReadPosition(), {}, needed))
+        name = f"frame {(chunks[-1].mark if chunks else ReadPosition()).hash}"
     return [(frame, name)]
 
 
-def _is_path(data: Any) -> bool:
-    return isinstance(data, (str, os.PathLike)) or hasattr(data, "chunks")
+def _is_source(data: Any) -> bool:
+    return hasattr(data, "chunks") and hasattr(data, "verify")
 
 
 def _table(data: Any) -> pa.Table:
-    """A frame of pandas, polars or Arrow, or columns by name, as an Arrow table."""
+    """Return a frame, columns by name or a sequence of dicts as one table."""
     try:
-        if isinstance(data, pa.RecordBatch):
-            return pa.Table.from_batches([data])
-        if isinstance(data, pa.RecordBatchReader):
-            return data.read_all()
-        if isinstance(data, pa.Table):
-            return data
-        if hasattr(data, "to_arrow"):
-            return data.to_arrow()
-        if hasattr(data, "iloc"):
-            return pa.Table.from_pandas(data, preserve_index=False)
-        if isinstance(data, dict):
-            return pa.table(data)
-        if isinstance(data, Iterable):
+        if isinstance(data, (list, tuple, Iterator)) and not isinstance(data, pa.RecordBatchReader):
             return pa.Table.from_pylist(list(data))
-    except (pa.ArrowException, TypeError, ValueError) as error:
+        return pa.concat_tables(tables(data, "the frame"))
+    except (pa.ArrowException, TypeError) as error:
         raise DataError(f"the frame cannot be read: {' '.join(str(error).split())[:200]}") from None
-    raise DataError(f"a {type(data).__name__} is neither a path, nor a reader, nor a frame")
-
-
-BATCH_ROWS = 32 * CHUNK_ROWS
-BATCH_VALUES = 1 << 23  # numbers of a batch, about
-WIDE = 400  # features, of which rows stay sparse
-MAX_FEATURES = math.sqrt(2e9 / 16.0)  # features that there is memory for
 
 
 @dataclass
@@ -121,80 +100,90 @@ class Pending:
     rows: int = 0
 
 
-class CellWriter:
-    """Puts rows of one ledger into its cells, within a transaction of whoever calls."""
+class CellKey(NamedTuple):
+    """Key of a cell in memory: start of its bucket, values of its segment, label."""
 
-    def __init__(
-        self,
-        file: File | None,
-        book: LedgerMetadata,
-        guards: Guards | None = None,
-        has_earlier: bool = False,
-    ) -> None:
-        self._file, self.book = file, book
-        self.encoding = book.encoding
-        self._guards, self._has_earlier = guards, has_earlier
-        self._segments = {segment: i for i, segment in enumerate(book.segments)}
-        self._labels = {label: i for i, label in enumerate(book.labels)}
+    start: int
+    segment: tuple[str | None, ...]
+    label: Any
+
+
+@dataclass
+class PartialCell:
+    """A cell in memory: end of its bucket, number of its rows, and their moments."""
+
+    stop: int
+    rows: int
+    moments: Moments
+
+    def append(self, other: PartialCell) -> None:
+        """Append the rows of another cell of the same key."""
+        self.moments.append(other.moments)
+        self.rows += other.rows
+        require_light(self.moments)
+
+
+class RowGrouper:
+    """Rows of a ledger that become moments of its cells."""
+
+    def __init__(self, metadata: LedgerMetadata, guards: Guards | None = None) -> None:
+        self.metadata, self.encoding = metadata, metadata.encoding
+        self._guards, self._has_earlier = guards, False
+        self._segments = {segment: i for i, segment in enumerate(metadata.segments)}
+        self._labels = {label: i for i, label in enumerate(metadata.labels)}
         self._pending = Pending()
         self._kinds: dict[str, str] = {}
-        self._first = not book.labels
+        self._is_first = not metadata.labels
 
-    @property
-    def file(self) -> File:
-        """File of the ledger, which must exist."""
-        assert self._file is not None
-        return self._file
-
-    # Reading
-
-    def chunks(
+    def read(
         self,
         source: Source,
         after: ReadPosition,
         until: int | None = None,
         where: RowFilter | None = None,
     ) -> Iterator[Chunk]:
-        """Return the chunks of an input after a mark, with the columns of a condition."""
-        columns, settings = self.book.encoding.columns, self.book.settings
-        text = dict.fromkeys(settings.by, "category") | {settings.timestamp: "epoch"}
-        self._kinds = columns.read({**columns.explicit_types, **text, **self.encoding.kinds})
+        """Return the chunks of an input after a position, with the columns of a condition."""
+        columns, settings = self.encoding.columns, self.metadata.settings
+        kinds = dict.fromkeys(settings.by, "category") | {settings.timestamp: "epoch"}
+        self._kinds = columns.read({**columns.explicit_types, **kinds, **self.encoding.kinds})
 
-        def wanted(name: str) -> bool:
+        def is_needed(name: str) -> bool:
             return columns.is_needed(name) or (where is not None and name in where.values)
 
         kinds = self._kinds if where is None else where.kinds(self._kinds)
-        return source.chunks(CHUNK_ROWS, after, kinds, wanted, until)
+        return source.chunks(CHUNK_ROWS, after, kinds, is_needed, until)
 
-    def add(self, chunk: Chunk, learning: bool = True) -> Flags:
-        """Read the rows of a chunk; return which of them are kept."""
-        settings, before = self.book.settings, self.encoding
-        named = {settings.timestamp: "the time"} | dict.fromkeys(settings.by, "a segment")
-        for name, what in named.items():
+    def add(self, chunk: Chunk, allow_new: bool = True) -> Flags:
+        """Encode the rows of a chunk; return which of them have no missing values."""
+        settings, before = self.metadata.settings, self.encoding
+        roles = {settings.timestamp: "the time"} | dict.fromkeys(settings.by, "a segment")
+        for name, role in roles.items():
             if name not in (chunk.offered if chunk.table else chunk.columns):
                 raise DataError(
-                    f"{chunk.source} has no column {name!r}, {what} of each row",
+                    f"{chunk.source} has no column {name!r}, {role} of each row",
                     Suggestion("correct the file"),
                 )
-        self._require_few_values(chunk)
-        lacking = before.missing_columns(chunk)
+        # before they become categories, of which there may not be many either
+        for at, name in enumerate(settings.by):
+            values = {segment[at] for segment in self._segments}
+            values.update(texts(chunk, name).unique().to_pylist())
+            self._require_few(name, values, chunk.source)
+        missing = before.missing_columns(chunk)
         if self._guards is not None:
-            self._guards.require_whole(chunk, lacking)
+            self._guards.require_whole(chunk, missing)
         encoded, self.encoding = before.learn(chunk, MAX_FEATURES, lenient=True)
-        if not learning and (
-            len(self.encoding.features) > len(before.features) or before.labels is None
-        ):
-            strange = self.encoding.features[-1].name
-            raise DataError(f"{chunk.source}: feature {strange!r} was never learned; correct it")
+        features = self.encoding.features
+        if not allow_new and (len(features) > len(before.features) or before.labels is None):
+            new = features[-1].name
+            raise DataError(f"{chunk.source}: feature {new!r} was never learned; correct it")
         self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
         if self._guards is not None:
-            self._guards.notice_columns(chunk, lacking, before, self.encoding, self._has_earlier)
-        kept, pending = encoded.kept, self._pending
-        start, stop = self._buckets(chunk, encoded.kept)
-        X = encoded.X
-        if sp.issparse(X) and X.shape[1] <= WIDE:
+            self._guards.notice_columns(chunk, missing, before, self.encoding, self._has_earlier)
+        kept, pending, X = encoded.kept, self._pending, encoded.X
+        start, stop = self._buckets(chunk, kept)
+        if sp.issparse(X) and X.shape[1] <= MAX_DENSE_FEATURES:
             X = X.toarray()
-        pending.segment.append(self._codes(chunk, kept))
+        pending.segment.append(self._segment_numbers(chunk, kept))
         pending.start.append(start)
         pending.stop.append(stop)
         pending.X.append(X)
@@ -203,54 +192,44 @@ class CellWriter:
         pending.rows += X.shape[0]
         return kept
 
-    def dropped(self, chunk: Chunk, rows: Flags) -> Flags:
-        """Return which of some rows of a chunk are from a time of which everything was dropped."""
-        result = np.zeros(chunk.rows, dtype=bool)
-        if self.book.dropped is not None and rows.any():
-            name, form = self.book.settings.timestamp, self.book.encoding.columns.time_format
-            result[rows] = times(chunk, name, rows, form) < self.book.dropped
-        return result
-
     @property
-    def full(self) -> bool:
-        """Whether there are rows enough for a batch."""
+    def is_full(self) -> bool:
+        """Whether the rows fill a batch."""
         rows = self._pending.rows
         return rows >= BATCH_ROWS or rows * max(len(self.encoding.features), 1) >= BATCH_VALUES
 
-    def _buckets(self, chunk: Chunk, kept: Any) -> tuple[Counts, Counts]:
+    def _buckets(self, chunk: Chunk, kept: Flags) -> tuple[Counts, Counts]:
         """Return the start and end of the bucket of each row."""
-        settings, name = self.book.settings, self.book.settings.timestamp
-        t = times(chunk, name, kept, self.book.encoding.columns.time_format)
-        fine = settings.every in ("minute", "hour")
-        if self._first and fine and len(t) > 1 and not (t % time_buckets.DAY).any():
+        settings, dropped = self.metadata.settings, self.metadata.dropped
+        name = settings.timestamp
+        t = times(chunk, name, kept, self.encoding.columns.time_format)
+        is_fine = settings.every in ("minute", "hour")
+        if self._is_first and is_fine and len(t) > 1 and not (t % time_buckets.DAY).any():
             raise DataError(
-                f"{chunk.source}: column {name!r} holds days without a time of day, and buckets of "
-                f"one {settings.every} are finer than that",
+                f"{chunk.source}: column {name!r} contains days without a time of day, and "
+                f"buckets of one {settings.every} are finer than that",
                 Suggestion("use {}", "every", "day"),
             )
-        self._first = False
-        dropped = self.book.dropped
+        self._is_first = False
         if dropped is not None and len(t) and t.min() < dropped:
-            row = int(np.flatnonzero(kept)[int(t.argmin())])
+            first, until = time_buckets.text(t.min()), time_buckets.text(dropped)
             raise chunk.error(
-                row,
-                f"{time_buckets.text(t.min())} in column {name!r} is before "
-                f"{time_buckets.text(dropped)}, "
-                "until when everything was dropped; leave such rows out",
+                int(np.flatnonzero(kept)[int(t.argmin())]),
+                f"{first} in column {name!r} is before {until}, until when everything was dropped; "
+                "leave such rows out",
             )
-        return time_buckets.bucket_bounds(t, settings.every, self.book.coarse)
+        return time_buckets.bucket_bounds(t, settings.every, self.metadata.coarse)
 
-    def _codes(self, chunk: Chunk, kept: Any) -> Counts:
-        """Numbers of the segments of the rows."""
-        by = self.book.settings.by
+    def _segment_numbers(self, chunk: Chunk, kept: Flags) -> Counts:
+        """Return the numbers of the segments of the rows."""
         codes = np.zeros(chunk.rows, dtype=np.int64)
         values: list[tuple[str | None, ...]] = [()]
-        for name in by:
-            coded = reading.texts(chunk, name).dictionary_encode()
-            mine = [*coded.dictionary.to_pylist(), None]
-            code = coded.indices.fill_null(len(mine) - 1).to_numpy(zero_copy_only=False)
-            found, codes = np.unique(codes * len(mine) + code, return_inverse=True)
-            values = [(*values[i // len(mine)], mine[i % len(mine)]) for i in found.tolist()]
+        for name in self.metadata.settings.by:
+            coded = texts(chunk, name).dictionary_encode()
+            own = [*coded.dictionary.to_pylist(), None]
+            code = coded.indices.fill_null(len(own) - 1).to_numpy(zero_copy_only=False)
+            combined, codes = np.unique(codes * len(own) + code, return_inverse=True)
+            values = [(*values[i // len(own)], own[i % len(own)]) for i in combined.tolist()]
         codes = codes[kept]
         numbers = np.zeros(len(values), dtype=np.int64)
         for i in np.unique(codes).tolist():
@@ -258,150 +237,58 @@ class CellWriter:
         result: Counts = numbers[codes]
         return result
 
-    def _require_few_values(self, chunk: Chunk) -> None:
-        """Raise if a column has more values, with those of a chunk, than segments may be made of.
-
-        Before they are taken for categories, of which there may not be many either.
-        """
-        for at, name in enumerate(self.book.settings.by):
-            fresh = reading.texts(chunk, name).unique().to_pylist()
-            known = {segment[at] for segment in self._segments}
-            self._require_few(name, known.union(fresh), chunk.source)
-
     def _require_few(self, name: str, values: set[str | None], source: str) -> None:
-        most = self.book.settings.max_values
-        if len(values) > most:
+        """Raise if a column has more values than segments may be made of."""
+        limit = self.metadata.settings.max_values
+        if len(values) > limit:
             raise DataError(
-                f"{source}: column {name!r} has more than {most:,} values, each of them a segment",
+                f"{source}: column {name!r} has more than {limit:,} values, each of them a segment",
                 Suggestion("make segments of another column", "by"),
                 Suggestion("allow more of them", "max_values"),
             )
 
-    # Writing
-
-    def add_cells(self, cells: Mapping[CellKey, PartialCell], source: str) -> None:
-        """Add cells that were gathered elsewhere, with the features of this encoding."""
-        written = []
-        for place, cell in cells.items():
-            segment = self._segments.setdefault(place.segment, len(self._segments))
-            label = self._labels.setdefault(place.label, len(self._labels))
-            key, rows, total = Key(place.start, segment, label), cell.rows, cell.moments
-            known = self.file.cell(key)
-            if known is not None:
-                total = self._cell(known)
-                total.append(cell.moments)
-                rows += known.rows
-                require_light(total)
-            written.append(as_row(key, cell.stop, rows, total))
-        for at, name in enumerate(self.book.settings.by):
-            self._require_few(name, {segment[at] for segment in self._segments}, source)
-        self.file.put_cells(written)
-
-    def grouped(self) -> dict[Key, tuple[int, int, Moments, Row | None]]:
-        """Return the moments of the new rows of each cell, with its end, rows and stored row."""
+    def group(self) -> dict[Key, tuple[int, int, Moments, StoredCell | None]]:
+        """Return end, rows and moments of the new rows of each cell, and the cell in the file."""
         pending, self._pending = self._pending, Pending()
         if not pending.rows:
             return {}
         d = len(self.encoding.features)
         if not d:
             raise DataError("no column is left to learn from")
-        X = _joined(pending.X, d)
-        y = np.concatenate(pending.y)
         weight = None
         if pending.weight[0] is not None:
             weight = np.concatenate([np.asarray(one) for one in pending.weight])
-        found, codes = np.unique(y, return_inverse=True)
-        for label in found.tolist():
-            self._labels.setdefault(label, len(self._labels))
-        label = np.array([self._labels[one] for one in found.tolist()])[codes]
-        start, stop = np.concatenate(pending.start), np.concatenate(pending.stop)
-        segment = np.concatenate(pending.segment)
+        classes, codes = np.unique(np.concatenate(pending.y), return_inverse=True)
+        numbers = [self._labels.setdefault(one, len(self._labels)) for one in classes.tolist()]
+        start, stop, segment = map(np.concatenate, (pending.start, pending.stop, pending.segment))
+        label = np.array(numbers)[codes]
         order = np.lexsort((label, segment, start))
         keys = np.column_stack([start, segment, label])[order]
         ends = np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1
-        X = X[order]
+        X, stop = _concatenate(pending.X, d)[order], stop[order]
         weight = None if weight is None else weight[order]
-        stop = stop[order]
         labels, result = _array(self._labels), {}
-        known = self._known(int(keys[0, 0]), int(keys[-1, 0]))
+        stored = self._stored(int(keys[0, 0]), int(keys[-1, 0]))
         for i, j in pairwise([0, *ends.tolist(), len(order)]):
             key = Key(*keys[i].tolist())
-            mine, before, anchor = labels[key.label : key.label + 1], known.get(key), None
+            own, before, anchor = labels[key.label : key.label + 1], stored.get(key), None
             if before is not None:
                 anchor = np.zeros(d)
                 anchor[: before.d] = np.frombuffer(before.data, count=before.d)
-            own = None if weight is None else weight[i:j]
-            moments = Moments.of_groups(X[i:j], [np.arange(j - i)], mine, own, anchor=anchor)
+            w = None if weight is None else weight[i:j]
+            moments = Moments.of_groups(X[i:j], [np.arange(j - i)], own, w, anchor=anchor)
             if moments.n[0] > 0:
                 require_light(moments)
                 result[key] = (int(stop[i]), j - i, moments, before)
         return result
 
-    def _known(self, first: int, last: int) -> dict[Key, Row]:
-        """Cells of the file whose buckets begin between two times."""
-        heads = self.file.heads(first, last).cells
-        return {row.key: row for row in self.file.block("cells", heads).rows()}
-
-    def flush(self) -> None:
-        """Add what was read to its cells."""
-        with one_thread():  # no bit depends on the number of cores
-            written = []
-            for key, (stop, rows, more, known) in self.grouped().items():
-                if known is not None:
-                    cell = self._cell(known)
-                    cell.append(more)
-                    rows += known.rows
-                    require_light(cell)
-                else:
-                    cell = more
-                written.append(as_row(key, stop, rows, cell))
-        self.file.put_cells(written)
-
-    def remove(self) -> None:
-        """Subtract what was read from its cells."""
-        written, gone = [], []
-        names = [feature.name for feature in self.encoding.features]
-        with one_thread():
-            for key, (_, rows, less, known) in self.grouped().items():
-                if known is None or known.rows < rows:
-                    there = 0 if known is None else known.rows
-                    raise DataError(
-                        f"cannot unlearn {rows:,} rows of class {less.labels[0].item()!r} in the "
-                        f"bucket of {time_buckets.text(key.start)}: {there:,} were learned. "
-                        "Nothing was "
-                        "unlearned"
-                    )
-                left = removed(self._cell(known), less, names)
-                if left.n[0] > 0 and known.rows > rows:
-                    written.append(as_row(key, known.stop, known.rows - rows, left))
-                else:
-                    gone.append(key)
-        self.file.put_cells(written)
-        self.file.remove_cells(gone)
-
-    def _cell(self, row: Row) -> Moments:
-        label = _array(self._labels)[row.label : row.label + 1]
-        return read_cell(row, label, len(self.encoding.features))
-
-    def write_metadata(self) -> None:
-        """Let the book have what was found."""
-        self.book.encoding = self.encoding
-        self.book.labels = list(self._labels)
-        self.book.segments = list(self._segments)
+    def _stored(self, first: int, last: int) -> dict[Key, StoredCell]:
+        """Return the cells of the file whose buckets begin between two times."""
+        return {}
 
 
-def removed(cell: Moments, less: Moments, names: list[str]) -> Moments:
-    """A cell without some rows, if enough digits are left."""
-    try:
-        return cell.subtract(less)
-    except PrecisionError as error:
-        if error.feature is None:
-            raise DataError(f"{error}. Nothing was unlearned") from None
-        raise DataError(precision_error(names[error.feature])) from None
-
-
-def _joined(parts: list[Rows], d: int) -> Rows:
-    """Return rows as one matrix; those read first may have fewer features."""
+def _concatenate(parts: list[Rows], d: int) -> Rows:
+    """Return rows as one matrix; the rows read first may have fewer features."""
     if any(sp.issparse(part) for part in parts):
         wide = [sp.csr_array(part) for part in parts]
         for part in wide:
@@ -419,46 +306,23 @@ def _array(labels: Mapping[Any, int]) -> Labels:
     return np.array(list(labels))
 
 
-class CellKey(NamedTuple):
-    """Key of a cell: start of its bucket, values of its segment, label."""
+class PartialAggregator(RowGrouper):
+    """Cells in memory of the rows of one partition, whose features were learned before."""
 
-    start: int
-    segment: tuple[str | None, ...]
-    label: Any
-
-
-@dataclass
-class PartialCell:
-    """A cell in memory: where its bucket ends, how many rows it has, and their moments."""
-
-    stop: int
-    rows: int
-    moments: Moments
-
-    def append(self, other: PartialCell) -> None:
-        """Let the rows of another cell of the same place follow."""
-        self.moments.append(other.moments)
-        self.rows += other.rows
-        require_light(self.moments)
-
-
-class PartialAggregator(CellWriter):
-    """Rows of one part into cells in memory. The features must be known."""
-
-    def __init__(self, book: LedgerMetadata) -> None:
-        super().__init__(None, replace(book, records=Records()))
+    def __init__(self, metadata: LedgerMetadata) -> None:
+        super().__init__(replace(metadata, records=Records()))
         self.cells: dict[CellKey, PartialCell] = {}
-        self.left_out = 0
+        self.dropped = 0  # rows with missing values
 
-    def gather(self, chunk: Chunk) -> None:
-        """Read the rows of a chunk."""
-        self.left_out += int((~self.add(chunk)).sum())
-        if self.full:
-            self.collect()
+    def learn(self, chunk: Chunk) -> None:
+        """Learn the rows of a chunk."""
+        self.dropped += int((~self.add(chunk)).sum())
+        if self.is_full:
+            self.flush()
 
-    def collect(self) -> None:
-        """Put what was read into cells."""
-        groups = self.grouped()
+    def flush(self) -> None:
+        """Add the rows to their cells."""
+        groups = self.group()
         segments, labels = list(self._segments), list(self._labels)
         for key, (stop, rows, moments, _) in groups.items():
             place = CellKey(key.start, segments[key.segment], labels[key.label])
@@ -468,238 +332,309 @@ class PartialAggregator(CellWriter):
             else:
                 self.cells[place] = cell
 
-    def _known(self, first: int, last: int) -> dict[Key, Row]:
-        return {}
 
-
-def hash_of(cells: Mapping[CellKey, PartialCell], names: list[str]) -> str:
-    """Return a hash of the rows of cells, independent of their parts and their order."""
+def hash_cells(cells: Mapping[CellKey, PartialCell], names: list[str]) -> str:
+    """Return a hash of the rows of cells, independent of their partitions and their order."""
     order = sorted(range(len(names)), key=names.__getitem__)
     sums = xxh3_128()
-    for place in sorted(cells, key=lambda one: (one.start, json.dumps(one[1:]))):
-        cell = cells[place]
+    for key in sorted(cells, key=lambda one: (one.start, json.dumps(one[1:]))):
+        cell = cells[key]
         hashes = cell.moments.row_hashes[0]
-        held = [(names[j], hashes[:, 1 + j].tolist()) for j in order if hashes[:, 1 + j].any()]
-        sums.update(
-            json.dumps([*place, cell.stop, cell.rows, hashes[:, 0].tolist(), held]).encode()
-        )
+        used = [(names[j], hashes[:, 1 + j].tolist()) for j in order if hashes[:, 1 + j].any()]
+        values = [*key, cell.stop, cell.rows, hashes[:, 0].tolist(), used]
+        sums.update(json.dumps(values).encode())
     return sums.hexdigest()
 
 
-EVERY = 1_000_000  # rows of a file after which all is written
-Watch = Callable[[Source, int], None]
+class CellWriter(RowGrouper):
+    """Writer of rows into the cells of a ledger, within a transaction; a ``Learner`` of inputs."""
+
+    window: Window | None = None  # a ledger has no progressive scores
+
+    def __init__(self, file: File, metadata: LedgerMetadata, guards: Guards | None = None) -> None:
+        super().__init__(metadata, guards)
+        self.file, self.path, self.records = file, file.path, metadata.records
+        self.formerly: dict[str, str] = {}
+        self._key, self._record = "", Record()
+        self.pending_rows = 0  # rows of the input that are not in their cells yet
+        self._is_unsaved = False
+
+    # Learning: a batch is recorded when it is complete, and saved in one transaction
+
+    def chunks(self, source: Source, key: str, after: ReadPosition) -> Iterator[Chunk]:
+        """Return the chunks of the next input, after the rows of earlier inputs were saved."""
+        self.finish()
+        self.save()
+        self._key, self._record = key, self.records.get(key, Record())
+        self._has_earlier = self.records.has_other_rows(key)
+        return self.read(source, after)
+
+    def learn(
+        self, chunk: Chunk, key: str, allow_overlap: bool = False, *, needs_scores: bool = False
+    ) -> list[ScoredRows]:
+        """Learn a chunk; there are no scores."""
+        if not self._record.mark.rows and not self.pending_rows:
+            self.records.check_new(chunk, key, allow_overlap)
+            self._record = Record(starts=chunk.starts)
+        dropped = self._record.dropped + int((~self.add(chunk)).sum())
+        self._record = replace(self._record, mark=chunk.mark, dropped=dropped)
+        self.pending_rows += chunk.rows
+        if self.is_full or chunk.last:
+            self.flush()
+        return []
+
+    def flush(self) -> None:
+        """Add the rows of a batch to their cells, and record them."""
+        written = []
+        with one_thread():  # no bit depends on the number of cores
+            for key, (stop, rows, more, stored) in self.group().items():
+                written.append(self._append(key, PartialCell(stop, rows, more), stored))
+        self.file.put_cells(written)
+        self.records[self._key] = self._record
+        self._is_unsaved |= self.pending_rows > 0
+        self.pending_rows = 0
+
+    def finish(self) -> bool:
+        """Flush the last rows; return whether there is something to save."""
+        if self.pending_rows:
+            self.flush()
+        return self._is_unsaved
+
+    def save(self) -> None:
+        """Commit the cells and records that were written."""
+        if self._is_unsaved:
+            self.write_metadata()
+            self.file.commit()
+            self._is_unsaved = False
+
+    def add_cells(self, cells: Mapping[CellKey, PartialCell], source: str) -> None:
+        """Add cells of other processes, with the features of this encoding."""
+        written = []
+        for place, cell in cells.items():
+            segment = self._segments.setdefault(place.segment, len(self._segments))
+            key = Key(place.start, segment, self._labels.setdefault(place.label, len(self._labels)))
+            written.append(self._append(key, cell, self._stored(key.start, key.start).get(key)))
+        for at, name in enumerate(self.metadata.settings.by):
+            self._require_few(name, {segment[at] for segment in self._segments}, source)
+        self.file.put_cells(written)
+
+    def _append(self, key: Key, more: PartialCell, stored: StoredCell | None) -> StoredCell:
+        """Return a cell with more rows, as it will be stored."""
+        cell = more
+        if stored is not None:
+            cell = PartialCell(stored.stop, stored.rows, self._moments(stored))
+            cell.append(more)
+        return StoredCell.pack(key, cell.stop, cell.rows, cell.moments)
+
+    def _stored(self, first: int, last: int) -> dict[Key, StoredCell]:
+        heads = self.file.heads(first, last).cells
+        return {cell.key: cell for cell in self.file.block("cells", heads).cells()}
+
+    def _moments(self, cell: StoredCell) -> Moments:
+        label = _array(self._labels)[cell.label : cell.label + 1]
+        return cell.moments(label, len(self.encoding.features))
+
+    def write_metadata(self) -> None:
+        """Write the metadata with the features, labels and segments of the rows."""
+        self.metadata.encoding = self.encoding
+        self.metadata.labels, self.metadata.segments = list(self._labels), list(self._segments)
+        self.metadata.write(self.file)
+
+    # Unlearning
+
+    def subtract(
+        self, source: Source, record: Record | None, where: RowFilter | None, watch: Watch
+    ) -> list[int]:
+        """Read the rows of one input that are to be subtracted; return their indices."""
+        result: list[int] = []
+        until = None if record is None else record.mark.rows
+        for chunk in self.read(source, ReadPosition(), until, where):
+            rows = np.arange(chunk.first - 1, chunk.first - 1 + chunk.rows)
+            chosen = np.ones(chunk.rows, dtype=bool) if where is None else where.of(chunk)
+            if record is not None:
+                chosen &= (rows < record.mark.rows) & ~records.contains(record.gone, rows)
+            if self.metadata.dropped is not None and chosen.any():
+                name, form = self.metadata.settings.timestamp, self.encoding.columns.time_format
+                chosen[chosen] = times(chunk, name, chosen, form) >= self.metadata.dropped
+            watch(source, chunk.rows)
+            if chosen.any():
+                kept = self.add(chunk.only(chosen), allow_new=False)
+                result += rows[chosen][kept].tolist()
+        return result
+
+    def remove(self) -> None:
+        """Subtract the rows that were read from their cells."""
+        written, removed = [], []
+        with one_thread():
+            for key, (_, rows, less, stored) in self.group().items():
+                if stored is None or stored.rows < rows:
+                    learned = 0 if stored is None else stored.rows
+                    raise DataError(
+                        f"cannot unlearn {rows:,} rows of class {less.labels[0].item()!r} in the "
+                        f"bucket of {time_buckets.text(key.start)}: {learned:,} were learned. "
+                        "Nothing was unlearned"
+                    )
+                left = self._difference(stored, less)
+                if left.n[0] > 0 and stored.rows > rows:
+                    written.append(StoredCell.pack(key, stored.stop, stored.rows - rows, left))
+                else:
+                    removed.append(key)
+        self.file.put_cells(written)
+        self.file.remove_cells(removed)
+
+    def _difference(self, stored: StoredCell, less: Moments) -> Moments:
+        """Return a cell without some rows, if enough digits are left."""
+        try:
+            return self._moments(stored).subtract(less)
+        except PrecisionError as error:
+            if error.feature is None:
+                raise DataError(f"{error}. Nothing was unlearned") from None
+            name = self.encoding.features[error.feature].name
+            raise DataError(precision_error(name)) from None
 
 
 def learn(
     file: File,
-    book: LedgerMetadata,
-    inputs: list[tuple[Source, str]],
-    every: float,
-    stop: Callable[[], bool] = lambda: False,
-    watch: Watch = lambda source, rows: None,
-    allow_overlap: bool = False,
-    allow_new_columns: bool = False,
-) -> tuple[dict[str, int], list[Message]]:
-    """Learn what is new in several inputs; return the new rows of each, and what to report.
-
-    ``every`` so many rows everything is written. After an error what was written before stays.
-    """
-    new: dict[str, int] = {}
-    guards = Guards(file.path, allow_new_columns=allow_new_columns)
-    for source, key, _ in book.records.new_inputs(
-        inputs, book.encoding, file.path, stop, allow_overlap
-    ):
-        new[key] = 0
-        filler = CellWriter(file, book, guards, book.records.has_other_rows(key))
-        chunks = read_ahead(filler.chunks(source, book.records.position(key)), source, stop)
-        over = False
-        while not over:
-            with file.writing():
-                over, rows = _fill(filler, chunks, source, key, every, stop, watch, allow_overlap)
-                filler.write_metadata()
-                if rows:
-                    book.write(file)
-            new[key] += rows
-    return new, list(guards.notes.values())
-
-
-def _fill(
-    filler: CellWriter,
-    chunks: Iterator[Chunk],
-    source: Source,
-    key: str,
-    every: float,
+    metadata: LedgerMetadata,
+    inputs: list[Input],
     stop: Callable[[], bool],
     watch: Watch,
     allow_overlap: bool,
-) -> tuple[bool, int]:
-    """Learn chunks until it is time to write; whether that was the last, and how many rows."""
-    book = filler.book
-    record = book.records.get(key)
-    rows = waiting = dropped = 0
-    for chunk in chunks:
-        if record is None:
-            book.records.check_new(chunk, key, allow_overlap)
-            record = Record(starts=chunk.starts)
-        dropped += int((~filler.add(chunk)).sum())
+    allow_new_columns: bool,
+) -> tuple[dict[str, int], list[Message]]:
+    """Learn the new rows of several inputs; return their number for each input, and messages.
+
+    Everything is written after each file and after ``EVERY`` rows, and a frame in one transaction.
+    After an error the rows written before stay.
+    """
+    guards = Guards(file.path, allow_new_columns=allow_new_columns)
+    are_frames = all(isinstance(source, FrameSource) for source, _ in inputs)
+
+    def after_chunk(source: Source, chunk: Chunk, _: Any) -> None:
         watch(source, chunk.rows)
-        waiting += chunk.rows
-        record = replace(record, mark=chunk.mark)
-        if filler.full or chunk.last:
-            filler.flush()
-            rows, waiting = rows + waiting, 0
-            book.records[key] = record = replace(record, dropped=record.dropped + dropped)
-            dropped = 0
-            if rows >= every and not chunk.last:
-                return False, rows
-    if waiting and not stop():
-        filler.flush()
-        rows += waiting
-        assert record is not None
-        book.records[key] = replace(record, dropped=record.dropped + dropped)
-    return True, rows
+
+    with file.writing():
+        writer = CellWriter(file, metadata, guards)
+        every = math.inf if are_frames else EVERY
+        new = learn_inputs(writer, inputs, every, stop, after_chunk, allow_overlap)
+    for key in list(new)[-1:]:
+        new[key] -= writer.pending_rows  # of a batch that a signal has interrupted
+    return new, list(guards.notes.values())
+
+
+def learn_cells(
+    file: File,
+    metadata: LedgerMetadata,
+    cells: Mapping[CellKey, PartialCell],
+    encoding: ColumnEncoder,
+    dropped: int,
+    name: str | None,
+) -> int:
+    """Learn cells of other processes in one transaction; return the number of new rows."""
+    rows = sum(cell.rows for cell in cells.values())
+    content = hash_cells(cells, [feature.name for feature in encoding.features])
+    if not rows or any(one.mark.hash == content for one in metadata.records.values()):
+        return 0
+    name = name or f"frame {content}"
+    if name in metadata.records:
+        raise DataError(
+            f"{name!r} was learned before, with other rows; give this frame another name"
+        )
+    writer = CellWriter(file, metadata)
+    writer.encoding = encoding
+    with file.writing():
+        writer.add_cells(cells, name)
+        metadata.records[name] = Record(ReadPosition(rows + dropped, 0, content), (), dropped)
+        writer.write_metadata()
+    return rows
 
 
 def unlearn(
     file: File,
-    book: LedgerMetadata,
-    inputs: list[tuple[Source, str]],
+    metadata: LedgerMetadata,
+    inputs: list[Input],
     where: RowFilter | None = None,
     watch: Watch = lambda source, rows: None,
 ) -> dict[str, int]:
     """Subtract rows of inputs, all of them or none; return the number for each input.
 
-    A file must have been learned; a frame need not be one that was learned. Without ``where`` all
-    rows are subtracted, and the record goes with them. With ``where`` those that meet the condition
-    are subtracted, and the record remembers which. Rows that were unlearned or dropped before do
-    not count.
+    A file must have been learned; a frame need not. Without ``where`` all rows are subtracted, and
+    the record is deleted. With ``where`` rows that meet the condition are subtracted, and the
+    record contains their numbers. Rows that were unlearned or dropped before do not count.
     """
-    removed: dict[str, int] = {}
-    filler = CellWriter(file, book)
+    result: dict[str, int] = {}
+    writer, learned = CellWriter(file, metadata), metadata.records
     with file.writing():
         for source, key in inputs:
-            is_known = book.records.identify(source, key, book.encoding, file.path) is not None
+            is_known = learned.identify(source, key, metadata.encoding, file.path) is not None
             if os.path.isfile(source.path) and not is_known:
                 raise DataError(
                     f"{source.name} was never learned, under this or any other name; the learned "
-                    f"inputs are {', '.join(book.records) or 'none'}"
+                    f"inputs are {', '.join(learned) or 'none'}"
                 )
-            record = book.records[key] if is_known else None
+            record = learned[key] if is_known else None
             if record is not None:
-                source.verify(record.mark, book.encoding.columns.is_needed)
-            rows = _subtract(filler, source, record, where, watch)
-            removed[key] = len(rows)
+                source.verify(record.mark, metadata.encoding.columns.is_needed)
+            rows = writer.subtract(source, record, where, watch)
+            result[key] = len(rows)
             if record is not None and where is not None:
-                book.records[key] = replace(record, gone=records.add_rows(record.gone, rows))
+                learned[key] = replace(record, gone=records.add_rows(record.gone, rows))
             elif record is not None:
-                del book.records[key]
-        filler.remove()
-        book.write(file)
-    return removed
+                del learned[key]
+        writer.remove()
+        metadata.write(file)
+    return result
 
 
-def _subtract(
-    filler: CellWriter, source: Source, record: Record | None, where: RowFilter | None, watch: Watch
-) -> list[int]:
-    """Read the rows of one input that are to be subtracted; return their indices."""
-    found: list[int] = []
-    until = None if record is None else record.mark.rows
-    for chunk in filler.chunks(source, ReadPosition(), until, where):
-        rows = np.arange(chunk.first - 1, chunk.first - 1 + chunk.rows)
-        meant = np.ones(chunk.rows, dtype=bool) if where is None else where.of(chunk)
-        if record is not None:
-            meant &= (rows < record.mark.rows) & ~records.contains(record.gone, rows)
-        meant &= ~filler.dropped(chunk, meant)
-        watch(source, chunk.rows)
-        if meant.any():
-            kept = filler.add(chunk.only(meant), learning=False)
-            found += rows[meant][kept].tolist()
-    return found
-
-
-def require_within(book: LedgerMetadata, every: str) -> None:
-    """Raise if coarser buckets are not made of whole ones."""
-    time_buckets.require_every(every)
-    if every != book.settings.every and book.settings.every not in time_buckets.WITHIN[every]:
-        raise DataError(
-            (
-                OptionValue("every", every),
-                f" is not made of whole buckets of one {book.settings.every}",
-            )
-        )
-
-
-def rollup(file: File, book: LedgerMetadata, until: int, every: str) -> int:
-    """Merge the buckets of times before a point into coarser ones; return how many cells went.
-
-    A coarse bucket that the point is within stays as it is.
-    """
-    end = int(time_buckets.beginning(np.array([float(until)]), every)[0])
-    labels, d = book.label_array(), book.width
-    rows = 0
+def rollup(file: File, metadata: LedgerMetadata, until: int, every: str) -> int:
+    """Merge whole coarse buckets before a point in time; return the decrease of cells."""
+    end = time_buckets.bucket_of(until, every)[0]
+    labels, d = metadata.label_array(), metadata.width
     with file.writing():
         heads = file.index().cells
-        old = file.block("cells", heads[heads["stop"] <= end]).rows()
-        finer = [row for row in old if _is_within(row, every)]
-        start = time_buckets.beginning(
-            np.array([float(row.start) for row in finer]), every
-        ).tolist()
+        heads = heads[heads["stop"] <= end]
+        start = time_buckets.bucket_start(heads["start"].astype(float), every)
+        stop = time_buckets.bucket_stop(start, every)
+        size = heads["stop"] - heads["start"]
+        is_finer = (heads["stop"] <= stop) & (size < stop - start)
+        finer = file.block("cells", heads[is_finer]).cells()
+        bounds = zip(start[is_finer].tolist(), stop[is_finer].tolist(), strict=True)
         target = {
-            row.key: Key(at, row.segment, row.label) for row, at in zip(finer, start, strict=True)
+            cell.key: (Key(first, cell.segment, cell.label), last)
+            for cell, (first, last) in zip(finer, bounds, strict=True)
         }
-        merged: list[Row] = []
-        by_target = sorted(finer, key=lambda row: (target[row.key], row.start))
-        for key, group in groupby(by_target, key=lambda row: target[row.key]):
-            mine = list(group)
+        merged: list[StoredCell] = []
+        finer.sort(key=lambda cell: (target[cell.key], cell.start))
+        for (key, last), group in groupby(finer, key=lambda cell: target[cell.key]):
+            own = list(group)
             label = labels[key.label : key.label + 1]
-            total: Moments = read_cell(mine[0], label, d)
-            for row in mine[1:]:
-                total.append(read_cell(row, label, d))
-            stop = int(time_buckets.ending(np.array([key.start]), every)[0])
-            merged.append(as_row(key, stop, sum(row.rows for row in mine), total))
-        file.remove_cells([row.key for row in finer])
+            total = own[0].moments(label, d)
+            for cell in own[1:]:
+                total.append(cell.moments(label, d))
+            merged.append(StoredCell.pack(key, last, sum(cell.rows for cell in own), total))
+        file.remove_cells([cell.key for cell in finer])
         file.put_cells(merged)
-        rows = len(finer) - len(merged)
-        if finer or (end, every) not in book.coarse:
-            kept = [one for one in book.coarse if one[1] != every or one[0] > end]
-            if (end, every) not in kept and not any(one[1] == every for one in kept):
+        if finer or (end, every) not in metadata.coarse:
+            kept = [one for one in metadata.coarse if one[1] != every or one[0] > end]
+            if not any(one[1] == every for one in kept):
                 kept.append((end, every))
-            book.coarse = kept
-            book.write(file)
+            metadata.coarse = kept
+            metadata.write(file)
     file.shrink()
-    return rows
+    return len(finer) - len(merged)
 
 
-def drop(file: File, book: LedgerMetadata, until: int) -> int:
-    """Drop the cells of times before a point, as if they had never been learned; how many.
+def drop(file: File, metadata: LedgerMetadata, until: int) -> int:
+    """Drop the cells before a point in time; return their number.
 
-    What was learned from where stays known, so that their rows do not come back.
+    Records of inputs stay, so that the rows are not learned again.
     """
     with file.writing():
         heads = file.index().cells
-        cut = heads[(heads["start"] < until) & (heads["stop"] > until)]
-        if len(cut):
-            a, b = time_buckets.text(cut["start"][0]), time_buckets.text(cut["stop"][0])
-            raise DataError(
-                (
-                    OptionValue("until"),
-                    f" {time_buckets.text(until)} is within the bucket from {a} to {b}, which "
-                    "cannot be "
-                    f"cut; name {a} or {b}",
-                )
-            )
+        require_whole(heads["start"], heads["stop"], until, "until")
         old = heads[heads["stop"] <= until]
         file.remove_cells([Key(*key) for key in old[list(Key._fields)].tolist()])
-        book.dropped = until if book.dropped is None else max(book.dropped, until)
-        book.write(file)
+        metadata.dropped = until if metadata.dropped is None else max(metadata.dropped, until)
+        metadata.write(file)
     file.shrink()
     return len(old)
-
-
-def _is_within(row: Row, every: str) -> bool:
-    """Return whether a cell is finer than such buckets, or equal."""
-    start = np.array([row.start])
-    whole = int(time_buckets.ending(time_buckets.beginning(start.astype(float), every), every)[0])
-    return row.stop <= whole and row.stop - row.start < int(
-        whole - time_buckets.beginning(start.astype(float), every)[0]
-    )

@@ -3,32 +3,40 @@
     se² = (g − 1)/g Σ (θ_i − θ̄)²
 
 where θ_i is a weight, a score or the estimated G-mean without bucket i. Days differ more than rows
-do, and so this tells more about tomorrow than an error computed from independent rows.
+do, and therefore this predicts new days better than an error computed from independent rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from counterpoise.arrays import Counts, Matrix, Vector
-from counterpoise.errors import DataError, OptionValue
+from counterpoise.errors import DataError, OptionValue, Suggestion
+from counterpoise.estimators import array_validation
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.ledger.bucket_series import (
+    SOLVER_OPTIONS,
     LinearScoresBatch,
     Series,
-    SolverOptions,
+    check_count,
     evaluate_scores,
     solve_series,
+    solver_options,
 )
+from counterpoise.ledger.query import Selection, Snapshot
+from counterpoise.solver.imputation import MeanImputation
+from counterpoise.solver.options import Options
+
+MAX_COEF_DIFFERENCE = 1e-6  # relative, between a model and the same model of the ledger
 
 
 @dataclass(frozen=True, eq=False)
 class Uncertainty:
-    """How certain a model is.
+    """Standard errors of a model.
 
     Attributes
     ----------
@@ -37,9 +45,9 @@ class Uncertainty:
     coef, coef_error : ndarray of shape (problems, d)
         Weights, and their standard errors.
     scores, scores_error : ndarray of shape (n, problems), optional
-        Scores of the rows that were given, and their standard errors.
+        Scores of the given rows, and their standard errors.
     g_mean, g_mean_error : float
-        The estimated G-mean on the rows of the model itself, and its standard error.
+        The estimated G-mean on the rows of the model, and its standard error.
     buckets : int
         Number of buckets.
 
@@ -65,8 +73,8 @@ class Uncertainty:
     g_mean_error: float
     buckets: int
 
-    def plain(self) -> dict[str, Any]:
-        """All of it as JSON can hold it."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return coefficients and errors as JSON can represent them."""
         weights = {
             name: {"weight": self.coef[:, j].tolist(), "error": self.coef_error[:, j].tolist()}
             for j, name in enumerate(self.names)
@@ -79,64 +87,104 @@ class Uncertainty:
         }
 
 
-def jackknifed(
-    series: Series, weight: Vector, names: list[str], rule: SolverOptions, X: Matrix | None
+def estimate_uncertainty(
+    snapshot: Snapshot, model: BalancedRidgeClassifier, X: Any = None
 ) -> Uncertainty:
-    """Errors of the model of a series whose buckets have these weights."""
-    sums = series.summed(left_out(weight))
-    lines = solve_series(sums, rule)
-    evaluation = evaluate_scores(lines, sums)
-    if not lines.known.all():
-        raise DataError("without one of its buckets, the selection has rows of one class")
-    scores = error = None
-    if X is not None:
-        f = np.einsum("gqd,nd->gnq", lines.coef, X - series.anchor) + lines.offset[:, None]
-        scores, error = f[0], spread(f[1:])
-    return Uncertainty(
-        names, lines.coef[0], spread(lines.coef[1:]), scores, error,
-        float(evaluation.g_mean[0]), float(spread(evaluation.g_mean[1:])), len(series),
-    )  # fmt: skip
+    """Return the errors of a model of a ledger, and of its scores of rows X."""
+    selection = getattr(model, "selection_", None)
+    if not isinstance(selection, Selection):
+        raise DataError("the model does not come from a ledger", Suggestion("use Ledger.model"))
+    if model.pooled_rows is not None:
+        raise DataError(
+            (OptionValue("pooled_rows"), " makes scores quadratic: they have no coefficients"),
+            Suggestion("leave it out"),
+        )
+    index = {name: j for j, name in enumerate(snapshot.names)}
+    for name in model.names_:
+        if name not in index:
+            raise DataError(
+                f"feature {name!r} of the model is not in the ledger any more",
+                Suggestion("use Ledger.model again"),
+            )
+    at = np.array([index[name] for name in model.names_], dtype=np.intp)
+    cells, weights = snapshot.cells(replace(selection, half_life=None))
+    cells = cells.select(np.flatnonzero(weights))
+    series = Series.of_cells(cells).select_features(at)
+    W = _leave_out(selection.decay(series.start, int(series.start.max())))
+    sums, options = series.sum(W), model.get_params(deep=False)
+    if model.ridge == "gcv":
+        options["ridge"] = model.ridge_
+    fill = MeanImputation.of(*snapshot.metadata.encoding.only(at).fill)
+    scores = None
+    if fill is None and (len(model.classes_) == 2 or model.multi_class == "ovr"):
+        lines = solve_series(sums, solver_options({name: options[name] for name in SOLVER_OPTIONS}))
+        if X is not None:
+            centered = array_validation.rows(model, X) - series.anchor
+            scores = np.einsum("gqd,nd->gnq", lines.coef, centered) + lines.offset[:, None]
+    else:
+        bucket, models = np.searchsorted(series.start, cells.heads["start"]), []
+        for w in W:
+            moments = cells.sum(w[bucket])
+            if not set(model.classes_.tolist()) <= set(moments.labels[moments.n > 0].tolist()):
+                raise DataError("without one of its buckets, the selection has no rows of a class")
+            models.append(snapshot.wrap(moments, at, options))
+        coef = np.array([one.coef_ for one in models])
+        offset = np.array([one.intercept_ for one in models]) + coef @ sums.anchor
+        lines = LinearScoresBatch(coef, offset, np.ones(len(models), dtype=bool))
+        if X is not None:
+            scores = np.array([one.decision_function(X) for one in models])
+            scores = scores.reshape(*scores.shape[:2], -1)
+    result = _errors(lines, sums, model.names_, scores)
+    coef, other = np.ravel(model.coef_), np.ravel(result.coef)
+    limit = MAX_COEF_DIFFERENCE * float(np.abs(coef).max(initial=0.0))
+    if coef.shape != other.shape or not np.allclose(coef, other, rtol=0.0, atol=limit):
+        raise DataError(
+            "the model is not one of this ledger as it is now", Suggestion("use Ledger.model again")
+        )
+    return result
 
 
-def left_out(weight: Vector) -> Matrix:
+def _leave_out(weight: Vector) -> Matrix:
     """Return weights of all buckets, and then without each one, of shape (1 + g, g)."""
     if len(weight) < 3:
         raise DataError(f"there are {len(weight)} buckets, and standard errors need 3 or more")
     return np.vstack([weight, np.tile(weight, (len(weight), 1)) * (1.0 - np.eye(len(weight)))])
 
 
-def of_models(
-    models: Sequence[BalancedRidgeClassifier], sums: Series, names: list[str], X: Any
+def _errors(
+    lines: LinearScoresBatch, sums: Series, names: list[str], scores: Any = None
 ) -> Uncertainty:
-    """Return errors of the first of several models, given those without each bucket."""
-    coef = np.array([one.coef_ for one in models])
-    offset = np.array([one.intercept_ for one in models]) + coef @ sums.anchor
-    lines = LinearScoresBatch(coef, offset, np.ones(len(models), dtype=bool))
+    """Return the errors of the first set, given the sets without each bucket."""
+    if not lines.is_solved.all():
+        raise DataError("without one of its buckets, the selection has rows of one class")
     g_mean = evaluate_scores(lines, sums).g_mean
-    scores = error = None
-    if X is not None:
-        f = np.array([one.decision_function(X) for one in models])
-        f = f.reshape(*f.shape[:2], -1)
-        scores, error = f[0], spread(f[1:])
+    first, error = (None, None) if scores is None else (scores[0], _standard_error(scores))
     return Uncertainty(
-        names, coef[0], spread(coef[1:]), scores, error,
-        float(g_mean[0]), float(spread(g_mean[1:])), len(models) - 1,
+        names, lines.coef[0], _standard_error(lines.coef), first, error,
+        float(g_mean[0]), float(_standard_error(g_mean)), len(sums) - 1,
     )  # fmt: skip
+
+
+def _standard_error(values: Any) -> Any:
+    """Return the standard error of the first value, given the values without each bucket."""
+    g = len(values) - 1
+    deviations = values[1:] - values[1:].mean(axis=0)
+    return np.sqrt((g - 1.0) / g * (deviations**2).sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Weights over time.
+    """Weights of models of consecutive intervals.
 
     Attributes
     ----------
     names : list of str
         The features.
     start : ndarray of int of shape (m,)
-        Where the stretches begin, in seconds.
+        Starts of the intervals, in seconds.
     weight, error : ndarray of shape (m, d)
         Weights for features of standard deviation 1, and their standard errors; of the last class
-        against the rest. NaN where a stretch has rows of one class.
+        against all other classes. NaN where an interval has rows of one class.
 
     Examples
     --------
@@ -157,28 +205,23 @@ class Weights:
     error: Matrix
 
 
-def over_time(series: Series, names: list[str], rule: SolverOptions, size: int) -> Weights:
-    """Weights of stretches of so many buckets."""
-    if isinstance(size, bool) or not isinstance(size, int) or size < 3:
-        raise DataError((OptionValue("size"), f" is {size!r}, and must be a whole number from 3"))
-    n = series.n[..., None]
-    variance = (n * (series.variances() + series.mean**2)).sum(axis=(0, 1)) / n.sum()
-    unit = np.sqrt(variance)  # means are about that of all rows
-    start, weight, error = [], [], []
-    for i in range(0, len(series), size):
-        part = series.at(slice(i, i + size))
-        start.append(int(part.start[0]))
-        weight.append(np.full(len(names), np.nan))
-        error.append(weight[-1].copy())
-        try:
-            found = jackknifed(part, np.ones(len(part)), names, rule, None)
-        except DataError:
-            continue
-        weight[-1], error[-1] = found.coef[-1] * unit, found.coef_error[-1] * unit
-    return Weights(names, np.array(start), np.array(weight), np.array(error))
+def weights_over_time(
+    series: Series, names: list[str], size: int, options: Mapping[str, Any]
+) -> Weights:
+    """Return the weights of intervals of ``size`` buckets."""
+    check_count("size", size, 3)
+    unit, solver = series.feature_stds(), solver_options(options)
+    first = range(0, len(series), size)
+    rows = [_weights(series.select(slice(i, i + size)), names, solver) for i in first]
+    weight, error = (np.array([row[i] * unit for row in rows]) for i in (0, 1))
+    return Weights(names, series.start[::size], weight, error)
 
 
-def spread(values: Any) -> Any:
-    """Standard error, given what is found without each of the buckets."""
-    g = len(values)
-    return np.sqrt((g - 1.0) / g * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
+def _weights(series: Series, names: list[str], solver: Options) -> tuple[Vector, Vector]:
+    """Return the weights of a series and their errors; NaN if there are none."""
+    try:
+        sums = series.sum(_leave_out(np.ones(len(series))))
+        result = _errors(solve_series(sums, solver), sums, names)
+    except DataError:
+        return np.full(len(names), np.nan), np.full(len(names), np.nan)
+    return result.coef[-1], result.coef_error[-1]

@@ -23,7 +23,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from itertools import groupby
 from operator import lt
 from pathlib import Path
 from typing import Any
@@ -31,9 +30,21 @@ from typing import Any
 import numpy as np
 from xxhash import xxh3_128_hexdigest, xxh3_128_intdigest
 
+from counterpoise.arrays import Labels, one_thread
 from counterpoise.atomic_write import locked, require_file
 from counterpoise.errors import BusyError, DataError, Suggestion
-from counterpoise.ledger.cells import ALL, HEAD, Block, BucketIndex, Index, Key, Row, heads_of, pick
+from counterpoise.ledger.cells import (
+    ALL,
+    HEAD,
+    Block,
+    BucketIndex,
+    Index,
+    Key,
+    StoredCell,
+    heads_of,
+    pick,
+    sum_bucket,
+)
 
 MAX_COUNT = (1 << 31) - 1  # rows of a table
 SUMS = 1 << 128  # hashes of heads are added modulo this
@@ -62,7 +73,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class Digest:
-    """Digest of a whole ledger."""
+    """Digest of a ledger, which changes with everything in it."""
 
     buckets: int = 0  # number of buckets
     heads: int = 0  # sum of the hashes of their heads, modulo 2**128
@@ -91,9 +102,15 @@ def hash_heads(bucket: tuple[int, bytes]) -> int:
     return xxh3_128_intdigest(bucket[1], bucket[0] % (1 << 64))
 
 
-MARK = 0x43504C47  # by which SQLite's header knows a ledger
+APPLICATION_ID = 0x43504C47  # of a ledger, in the header of SQLite
 VERSION = 3
-MAPPED = 1 << 30  # bytes of the file that are read without being copied first
+MAPPED_BYTES = 1 << 30  # of the file that are read without being copied first
+PRAGMAS = (
+    "synchronous = FULL",
+    f"mmap_size = {MAPPED_BYTES}",
+    "trusted_schema = OFF",
+    "cell_size_check = ON",
+)
 SCHEMA = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE labels (id INTEGER PRIMARY KEY, value TEXT NOT NULL)",
@@ -122,13 +139,13 @@ CONTENTS = (  # a new file has none of these rows
 
 
 class File:
-    """A ledger's file. Nothing is read or written before it is asked for."""
+    """File of a ledger."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         require_file(path)
-        self.new = _size(path) == 0
-        self.touched: set[int] = set()  # where buckets begin whose cells a transaction has written
+        self.new = not (os.path.exists(path) and os.path.getsize(path))
+        self._touched: set[int] = set()  # starts of buckets whose cells a transaction has written
         self._digest = Digest()  # as of the transaction that writes
         self._is_sealed = True
         self._connection: sqlite3.Connection | None = None
@@ -137,13 +154,13 @@ class File:
             self._require_ours()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def remove(self) -> None:
-        """Remove a file in which nothing was ever written, while others are kept away."""
+        """Remove a file in which nothing was ever written, while other writers are locked out."""
         self.close()
         for ending in ("-wal", "-shm", ""):
             with suppress(FileNotFoundError):
@@ -152,7 +169,7 @@ class File:
 
     @contextmanager
     def exclusive(self, wait: float) -> Iterator[None]:
-        """Keep other writers away; wait for them so many seconds, and then say who it is."""
+        """Lock out other writers; wait this many seconds for them before an error names them."""
         end = time.monotonic() + wait
         while True:
             lock = locked(self.path)
@@ -167,7 +184,7 @@ class File:
                     ) from None
                 time.sleep(0.05)
         try:
-            self._let_go_of_removed()
+            self._close_if_removed()
             self._make()
             who = f"process {os.getpid()} on {socket.gethostname()}"
             since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -179,30 +196,39 @@ class File:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """All that is written within this, or nothing."""
-        with self._told():
+        """Write everything within this, or nothing since the last :meth:`commit`."""
+        with self._translate_errors():
             base = self._base()
-            base.execute("BEGIN IMMEDIATE")
-            self.touched.clear()
-            self._is_sealed = True
+            self._begin()
             try:
-                self._digest = self.digest() or Digest()
                 yield
-                assert self._is_sealed, "cells were written without a digest"
-                base.execute("COMMIT")
+                self.commit(is_last=True)
             except BaseException:
                 if base.in_transaction:
                     base.execute("ROLLBACK")
                 raise
 
+    def _begin(self) -> None:
+        self._base().execute("BEGIN IMMEDIATE")
+        self._touched.clear()
+        self._is_sealed = True
+        self._digest = self.digest() or Digest()
+
+    def commit(self, is_last: bool = False) -> None:
+        """Commit the changes within :meth:`writing`, and begin the next ones."""
+        assert self._is_sealed, "cells were written without a digest"
+        self._base().execute("COMMIT")
+        if not is_last:
+            self._begin()
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Read one state of the file, independent of other writers."""
-        with self._told():
+        with self._translate_errors():
             if self._base().in_transaction:
                 yield
                 return
-            self._let_go_of_removed()
+            self._close_if_removed()
             base = self._base()
             base.execute("BEGIN")
             try:
@@ -213,34 +239,22 @@ class File:
 
     # What is in it
 
-    def digest_text(self) -> str | None:
-        """Return the digest as it is stored, which changes with everything; None if there is none.
-
-        It identifies a state of the ledger.
-        """
-        found = self._base().execute("SELECT value FROM meta WHERE name = ?", (DIGEST,)).fetchone()
-        if found is None:
-            self._require_empty()
-            return None
-        if not isinstance(found[0], str):
-            raise self.damaged("its digest is not text")
-        return str(found[0])
-
-    def _require_empty(self) -> None:
-        """Raise if a file without a digest has contents: it is damaged, and not new."""
-        for query in CONTENTS:
-            if self._base().execute(query).fetchone() is not None:
-                raise self.damaged("its digest is missing")
-
     def digest(self) -> Digest | None:
-        """Return the digest of the whole; None of an empty file."""
-        text = self.digest_text()
-        if text is None:
+        """Return the digest, which identifies a state of the ledger; None of an empty file."""
+        row = self._base().execute("SELECT value FROM meta WHERE name = ?", (DIGEST,)).fetchone()
+        if row is None:
+            if any(self._base().execute(query).fetchone() is not None for query in CONTENTS):
+                raise self.damaged("its digest is missing")
             return None
         try:
-            return Digest.read(text)
+            return Digest.read(row[0])
         except (ValueError, TypeError, OverflowError, RecursionError):
             raise self.damaged("its digest cannot be read") from None
+
+    def is_empty(self) -> bool:
+        """Return whether nothing was ever written into the file."""
+        with self.reading():
+            return self.digest() is None
 
     def contents(self) -> Contents:
         """Return everything except the cells, if it agrees with the digest."""
@@ -248,21 +262,17 @@ class File:
         if digest is None:
             raise self.damaged("it has no digest")
         labels, segments, inputs = digest.counts
-        meta = {
-            name: value
-            for name, value in self._listed("SELECT name, value FROM meta ORDER BY name", 100)
-            if name not in UNSEALED
-        }
+        meta = self._rows("SELECT name, value FROM meta ORDER BY name", 100)
         numbered = []
         for table, count in (("labels", labels), ("segments", segments)):
-            rows = self._listed(f"SELECT id, value FROM {table} ORDER BY id", count)
+            rows = self._rows(f"SELECT id, value FROM {table} ORDER BY id", count)
             if [number for number, _ in rows] != list(range(count)):
                 raise self.damaged(f"its {table} are not complete")
             numbered.append([value for _, value in rows])
-        rows = self._listed("SELECT name, value FROM inputs ORDER BY place", inputs)
+        rows = self._rows("SELECT name, value FROM inputs ORDER BY place", inputs)
         try:
             result = Contents(
-                {name: json.loads(text) for name, text in meta.items()},
+                {name: json.loads(text) for name, text in meta if name not in UNSEALED},
                 [json.loads(text) for text in numbered[0]],
                 [json.loads(text) for text in numbered[1]],
                 {name: json.loads(text) for name, text in rows},
@@ -280,9 +290,9 @@ class File:
         self._base().execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, text))
 
     def put_contents(self, contents: Contents, labels: int, segments: int) -> None:
-        """Write everything except the cells, and the digest; so many labels and segments are old.
+        """Write everything except the cells, and the digest, as the last step of a transaction.
 
-        This is the last step of a transaction that writes.
+        The first ``labels`` and ``segments`` were written before.
         """
         for name, value in contents.meta.items():
             self.put(name, value)
@@ -295,7 +305,7 @@ class File:
         self._digest, self._is_sealed = digest, True
 
     def put_inputs(self, inputs: Mapping[str, Any]) -> None:
-        """Write what was learned from where."""
+        """Write the records of inputs."""
         base = self._base()
         base.execute("DELETE FROM inputs")
         rows = [(name, i, json.dumps(value)) for i, (name, value) in enumerate(inputs.items())]
@@ -305,7 +315,7 @@ class File:
         rows = [(first + i, json.dumps(value)) for i, value in enumerate(values)]
         self._base().executemany(f"INSERT INTO {table} VALUES (?, ?)", rows)
 
-    def _listed(self, query: str, count: int) -> list[Any]:
+    def _rows(self, query: str, count: int) -> list[Any]:
         """Return all rows of a query; raise if there are more than ``count`` of them."""
         rows = self._base().execute(query).fetchmany(count + 1)
         if len(rows) > count:
@@ -317,8 +327,8 @@ class File:
     def index(self) -> Index:
         """Return the heads of all cells and totals, if they agree with the digest."""
         digest = self.digest() or Digest()
-        rows = self._listed("SELECT start, data FROM heads ORDER BY start", digest.buckets)
-        heads = self._joined(rows)
+        rows = self._rows("SELECT start, data FROM heads ORDER BY start", digest.buckets)
+        heads = self._join_heads(rows)
         if len(rows) != digest.buckets or sum(map(hash_heads, rows)) % SUMS != digest.heads:
             raise self.damaged("the heads of its cells have changed")
         return Index.of(heads)
@@ -329,9 +339,9 @@ class File:
         They are not compared with the digest, unlike in :meth:`index`.
         """
         query = "SELECT start, data FROM heads WHERE start BETWEEN ? AND ?"
-        return Index.of(self._joined(self._base().execute(query, (first, last)).fetchall()))
+        return Index.of(self._join_heads(self._base().execute(query, (first, last)).fetchall()))
 
-    def _joined(self, rows: Sequence[tuple[Any, Any]]) -> BucketIndex:
+    def _join_heads(self, rows: Sequence[tuple[Any, Any]]) -> BucketIndex:
         """Return the heads of several buckets as one array."""
         for start, data in rows:
             if type(start) is not int or type(data) is not bytes or len(data) % HEAD.itemsize:
@@ -365,14 +375,17 @@ class File:
             if not (rows and is_sorted):
                 raise self.damaged("a cell is missing")
             before = mine[-1]
-            if mine != keys[i : i + len(mine)]:  # others lie between them
+            if mine != keys[i : i + len(mine)]:  # there are other cells between them
                 wanted = set(keys[i : i + len(mine)])
                 data = [value for key, value in zip(mine, data, strict=True) if key in wanted]
                 mine = [key for key in mine if key in wanted]
                 if mine != keys[i : i + len(mine)]:
                     raise self.damaged("a cell is missing")
             if mine:
-                yield self._verified(Block(heads[i : i + len(mine)], data))
+                block = Block(heads[i : i + len(mine)], data)
+                if set(map(type, data)) != {bytes} or not block.is_intact():
+                    raise self.damaged("a cell is not as it was written")
+                yield block
                 i += len(mine)
 
     def block(self, table: str, heads: BucketIndex) -> Block:
@@ -383,61 +396,54 @@ class File:
         whole = np.concatenate([part.heads for part in parts]) if parts else heads
         return Block(whole, [data for part in parts for data in part.data])
 
-    def cell(self, key: Key) -> Row | None:
-        """Return one cell, if it exists."""
-        heads = self.heads(key.start, key.start).cells
-        mine = heads[(heads["segment"] == key.segment) & (heads["label"] == key.label)]
-        return next(iter(self.block("cells", mine).rows()), None)
-
-    def _verified(self, block: Block) -> Block:
-        if set(map(type, block.data)) != {bytes} or not block.is_intact:
-            raise self.damaged("a cell is not as it was written")
-        return block
-
     def size(self) -> int:
         """Return the bytes of the file."""
         base = self._base()
         pages, size = (base.execute(f"PRAGMA page_{x}").fetchone()[0] for x in ("count", "size"))
         return int(pages * size)
 
-    def put_cells(self, rows: Sequence[Row]) -> None:
+    def put_cells(self, cells: Sequence[StoredCell]) -> None:
         """Write cells."""
-        self.touched.update(row.start for row in rows)
-        self._put("cells", rows)
+        self._touched.update(cell.start for cell in cells)
+        self._put("cells", cells)
 
     def remove_cells(self, keys: Sequence[Key]) -> None:
         """Remove cells."""
-        self.touched.update(key.start for key in keys)
+        self._touched.update(key.start for key in keys)
         self._put("cells", (), keys)
 
-    def put_totals(self, start: int, rows: Sequence[Row]) -> None:
-        """Write the totals of a bucket, in place of those that it has."""
-        old = self.heads(start, start).totals
-        keys = [Key(start, ALL, label) for label in old["label"].tolist()]
-        self._put("totals", rows, keys)
+    def put_totals(self, labels: Labels, d: int) -> None:
+        """Replace the totals of the buckets whose cells the transaction has written."""
+        with one_thread():
+            for start in sorted(self._touched):
+                old = self.heads(start, start)
+                totals = list(sum_bucket(self.block("cells", old.cells), labels, d))
+                keys = [Key(start, ALL, label) for label in old.totals["label"].tolist()]
+                self._put("totals", totals, keys)
+        self._touched.clear()
 
-    def _put(self, table: str, rows: Sequence[Row], gone: Sequence[Key] = ()) -> None:
+    def _put(self, table: str, cells: Sequence[StoredCell], removed: Sequence[Key] = ()) -> None:
         """Remove cells, and then write others, each with its head."""
         base = self._base()
         query = f"DELETE FROM {table} WHERE label = ? AND start = ? AND segment = ?"
-        base.executemany(query, [(key.label, key.start, key.segment) for key in gone])
+        base.executemany(query, [(key.label, key.start, key.segment) for key in removed])
         query = f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?)"
-        base.executemany(query, [(row.label, row.start, row.segment, row.data) for row in rows])
-        changes: list[tuple[int, int, int, Row | None]] = [(*key, None) for key in gone]
-        changes += [(*row.key, row) for row in rows]
-        changes.sort(key=lambda change: change[0])  # what is removed stays before what is written
-        for start, mine in groupby(changes, key=lambda change: change[0]):
-            self._put_heads(start, {change[1:3]: change[3] for change in mine})
+        base.executemany(query, [(one.label, one.start, one.segment, one.data) for one in cells])
+        changes: dict[int, dict[tuple[int, int], StoredCell | None]] = {}
+        for key, cell in [*((key, None) for key in removed), *((one.key, one) for one in cells)]:
+            changes.setdefault(key.start, {})[key.segment, key.label] = cell
+        for start in sorted(changes):
+            self._put_heads(start, changes[start])
 
-    def _put_heads(self, start: int, changes: Mapping[tuple[int, int], Row | None]) -> None:
+    def _put_heads(self, start: int, changes: Mapping[tuple[int, int], StoredCell | None]) -> None:
         """Change the heads of a bucket, by segment and class, and the digest with them."""
         base, digest = self._base(), self._digest
         old = base.execute("SELECT start, data FROM heads WHERE start = ?", (start,)).fetchall()
-        known: dict[tuple[int, int], Any] = {
-            (head[2], head[3]): head for head in self._joined(old).tolist()
+        found: dict[Any, Any] = {
+            (head[2], head[3]): head for head in self._join_heads(old).tolist()
         }
-        known.update(changes)
-        heads = heads_of([known[key] for key in sorted(known) if known[key] is not None])
+        found.update(changes)
+        heads = heads_of([found[key] for key in sorted(found) if found[key] is not None])
         new = [(start, heads.tobytes())] if len(heads) else []
         base.execute("DELETE FROM heads WHERE start = ?", (start,))
         base.executemany("INSERT INTO heads VALUES (?, ?)", new)
@@ -458,13 +464,13 @@ class File:
                 raise self.damaged(f"its {table} have {count:,} rows; their heads {len(heads):,}")
 
     def shrink(self) -> None:
-        """Give room that is free back to the disk."""
-        with self._told():
+        """Return unused space to the disk."""
+        with self._translate_errors():
             self._base().execute("VACUUM")
 
     def checkpoint(self) -> None:
         """Move what was written from the log into the file, unless a query reads."""
-        with self._told():
+        with self._translate_errors():
             base = self._base()
             base.execute("PRAGMA busy_timeout = 0")
             base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -473,51 +479,45 @@ class File:
     # Inside
 
     def _base(self, new: bool = False) -> sqlite3.Connection:
-        """The connection. Only who keeps others away may make a new file."""
+        """Return the connection; a new file may be created by the process that has the lock."""
         if self._connection is None:
             self._identity = identity(self.path)
             where = f"{Path(self.path).absolute().as_uri()}?mode={'rwc' if new else 'rw'}"
             self._connection = sqlite3.connect(
                 where, timeout=TIMEOUT, isolation_level=None, check_same_thread=False, uri=True
             )
-            self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.execute(f"PRAGMA mmap_size = {MAPPED}")
-            self._connection.execute("PRAGMA trusted_schema = OFF")
-            self._connection.execute("PRAGMA cell_size_check = ON")
+            for pragma in PRAGMAS:
+                self._connection.execute(f"PRAGMA {pragma}")
             if new:
                 self._identity = identity(self.path)
         return self._connection
 
-    def _let_go_of_removed(self) -> None:
-        """Let go of a file that whoever had begun it has removed."""
+    def _close_if_removed(self) -> None:
+        """Close a file that the process that created it has removed."""
         if not self._identity or self._identity != identity(self.path):
             self.close()
 
     def _make(self) -> None:
-        """Make an empty ledger, unless somebody has done so meanwhile."""
-        with self._told():
+        """Create an empty ledger, unless another process has done so meanwhile."""
+        with self._translate_errors():
             base = self._base(new=True)
-            if base.execute("PRAGMA application_id").fetchone()[0] == MARK:
-                self.new = False
-                return
-            base.execute("PRAGMA journal_mode = WAL")
-            base.execute("BEGIN IMMEDIATE")
-            for table in SCHEMA:
-                base.execute(table)
-            base.execute(f"PRAGMA application_id = {MARK}")
-            base.execute(f"PRAGMA user_version = {VERSION}")
-            base.execute("COMMIT")
+            if base.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+                base.execute("PRAGMA journal_mode = WAL")
+                pragmas = (f"application_id = {APPLICATION_ID}", f"user_version = {VERSION}")
+                created = (*SCHEMA, *(f"PRAGMA {pragma}" for pragma in pragmas))
+                for statement in ("BEGIN IMMEDIATE", *created, "COMMIT"):
+                    base.execute(statement)
             self.new = False
 
     def _require_ours(self) -> None:
         with self.reading():  # in one transaction: another process may be creating it
             base = self._base()
-            mark = base.execute("PRAGMA application_id").fetchone()[0]
+            application = base.execute("PRAGMA application_id").fetchone()[0]
             version = base.execute("PRAGMA user_version").fetchone()[0]
             schema = base.execute(OBJECTS).fetchmany(len(_schema()) + 1)
-        if mark != MARK and not schema:  # killed while it was made
+        if application != APPLICATION_ID and not schema:  # killed while it was created
             self.new = True
-        elif mark != MARK:
+        elif application != APPLICATION_ID:
             raise DataError(f"{self.path} is not a ledger; name another file")
         elif version != VERSION:
             raise DataError(
@@ -537,7 +537,7 @@ class File:
             return "another process"
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """Raise errors of SQLite as errors of this package."""
         try:
             yield
@@ -579,14 +579,6 @@ def _schema() -> list[tuple[str, str, str, str | None]]:
     found = base.execute(OBJECTS).fetchall()
     base.close()
     return found
-
-
-def _size(path: str) -> int:
-    """Return the bytes of a file; 0 if it does not exist."""
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return 0
 
 
 def identity(path: str) -> tuple[int, ...]:

@@ -1,9 +1,8 @@
-"""A year of made-up payments, for those who have none at hand.
+"""A year of synthetic payments.
 
-Amounts follow the seasons and the day of the week. From 10 to 23 May there is a wave of frauds with
-large amounts at night. On 2 September a release breaks the age of the account, which is 0 from then
-on in half of the rows. Norway is added on 1 July, and with it a column that was not there before:
-the number of retries.
+Amounts depend on the season and the day of the week. From 10 to 23 May there is a wave of frauds
+with large amounts at night. Norway is added on 1 July, and with it a new column: the number of
+retries. From 2 September on the age of the account is 0 in half of the rows.
 """
 
 from __future__ import annotations
@@ -18,21 +17,16 @@ COUNTRIES, SHARES = ("DE", "FR", "NL", "US", "NO"), (0.4, 0.25, 0.15, 0.2, 0.1)
 
 
 def payments(days: int = 366, rows: int = 400, seed: int = 1) -> list[pa.Table]:
-    """Tables of made-up payments, one before Norway was added and one from then on.
+    """Return tables of synthetic payments, one before Norway was added and one from then on.
 
     Parameters
     ----------
     days : int, default=366
-        How many days, from 1 January 2024.
+        Number of days, from 1 January 2024.
     rows : int, default=400
         Payments of an ordinary day.
     seed : int, default=1
-        For the random numbers.
-
-    Returns
-    -------
-    list of pyarrow.Table
-        With the columns at, country, amount, age, night, retries (the second only) and fraud.
+        Of the random numbers.
 
     Examples
     --------
@@ -48,7 +42,7 @@ def payments(days: int = 366, rows: int = 400, seed: int = 1) -> list[pa.Table]:
 
 
 def _day(day: int, rows: int, rng: np.random.Generator) -> pa.Table:
-    """The payments of one day."""
+    """Return the payments of one day."""
     season = 1.0 + 0.3 * np.cos(2.0 * np.pi * (day - 350) / 366) - 0.25 * (day % 7 in (5, 6))
     n = int(rng.poisson(rows * season))
     wave = WAVE[0] <= day < WAVE[1]

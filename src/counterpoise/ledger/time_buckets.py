@@ -20,27 +20,19 @@ DAY = 86_400
 FIXED = {"minute": 60, "hour": 3_600, "day": DAY, "week": 7 * DAY}
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 EVERY = (*FIXED, *MONTHS)
-LONGEST = {**FIXED, "month": 31 * DAY, "quarter": 92 * DAY, "year": 366 * DAY}  # in seconds
 MONDAY = 4 * DAY  # 5 January 1970 was one
-# Which buckets are made of whole ones of which.
-WITHIN = {
-    "minute": (),
-    "hour": ("minute",),
-    "day": ("minute", "hour"),
-    "week": ("minute", "hour", "day"),
-    "month": ("minute", "hour", "day"),
-    "quarter": ("minute", "hour", "day", "month"),
-    "year": ("minute", "hour", "day", "month", "quarter"),
-}
 
 
-def require_every(every: str, option: str = "every") -> None:
-    """Raise if there are no such buckets."""
+def require_every(every: str, finer: str | None = None) -> None:
+    """Raise if there are no such buckets, or if they do not consist of whole finer ones."""
     if every not in EVERY:
-        raise DataError((OptionValue(option, every), f" is not one of {', '.join(EVERY)}"))
+        raise DataError((OptionValue("every", every), f" is not one of {', '.join(EVERY)}"))
+    if finer not in (None, every) and (finer == "week" or EVERY.index(finer) > EVERY.index(every)):
+        text = f" is not made of whole buckets of one {finer}"
+        raise DataError((OptionValue("every", every), text))
 
 
-def beginning(t: Vector, every: str) -> Counts:
+def bucket_start(t: Vector, every: str) -> Counts:
     """Return the start of the bucket of each point in time."""
     start: Counts
     if every in FIXED:
@@ -53,7 +45,7 @@ def beginning(t: Vector, every: str) -> Counts:
     return start
 
 
-def ending(start: Counts, every: str) -> Counts:
+def bucket_stop(start: Counts, every: str) -> Counts:
     """Return the end of each bucket, given its start."""
     if every in FIXED:
         return start + FIXED[every]
@@ -65,22 +57,25 @@ def ending(start: Counts, every: str) -> Counts:
 def bucket_bounds(
     t: Vector, every: str, coarse: Sequence[tuple[int, str]]
 ) -> tuple[Counts, Counts]:
-    """Return the start and end of the buckets of points in time, some of which are coarser.
-
-    ``coarse`` says until when which buckets are kept.
-    """
-    start = beginning(t, every)
-    stop = ending(start, every)
+    """Return starts and ends of the buckets of points in time; ``coarse`` has (until, every)."""
+    start = bucket_start(t, every)
+    stop = bucket_stop(start, every)
     for until, larger in sorted(coarse, key=lambda one: EVERY.index(one[1])):
         old = t < until
         if old.any():
-            start[old] = beginning(t[old], larger)
-            stop[old] = ending(start[old], larger)
+            start[old] = bucket_start(t[old], larger)
+            stop[old] = bucket_stop(start[old], larger)
     return start, stop
 
 
-def point(value: Any, option: str) -> int:
-    """A point in time that somebody has named, in whole seconds."""
+def bucket_of(point: int, every: str) -> tuple[int, int]:
+    """Return the start and end of the bucket of one point in time."""
+    start = bucket_start(np.array([float(point)]), every)
+    return int(start[0]), int(bucket_stop(start, every)[0])
+
+
+def parse_time(value: Any, option: str) -> int:
+    """Return a point in time as users specify it, in whole seconds."""
     moment: float
     if isinstance(value, str):
         text = value.strip()
@@ -89,12 +84,8 @@ def point(value: Any, option: str) -> int:
         try:
             value = datetime.fromisoformat(text)
         except ValueError:
-            raise DataError(
-                (
-                    OptionValue(option, value),
-                    " is not a date or time like 2024-12-31 or 2024-12-31T18",
-                )
-            ) from None
+            problem = " is not a date or time like 2024-12-31 or 2024-12-31T18"
+            raise DataError((OptionValue(option, value), problem)) from None
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
     if isinstance(value, date) and not isinstance(value, datetime):
@@ -107,18 +98,18 @@ def point(value: Any, option: str) -> int:
     else:
         raise DataError((OptionValue(option), f" must be a date or a time, got {value!r}"))
     if not math.isfinite(moment) or abs(moment) >= MAX_TIMESTAMP:
-        raise DataError((OptionValue(option), f" is no point in time: {value!r}"))
+        raise DataError((OptionValue(option), f" is not a point in time: {value!r}"))
     return math.floor(moment)
 
 
 def text(start: float) -> str:
-    """Return a point in time as text, without what is zero; a bucket may end in the year 10000."""
+    """Return a point in time as text without zeros; a bucket may end in the year 10000."""
     day, _, time = str(np.datetime64(math.floor(start), "s")).partition("T")
     return day if time == "00:00:00" else f"{day} {time.removesuffix(':00')}"
 
 
-def parse_half_life(value: Any, option: str = "half_life") -> float:
-    """A half-life in seconds: so many days, or a text such as 12h, 7d or 2w."""
+def parse_half_life(value: Any) -> float:
+    """Return a half-life in seconds: a number of days, or a text such as 12h, 7d or 2w."""
     if isinstance(value, str):
         found = parse_time_span(value)
         if found is not None:
@@ -128,6 +119,6 @@ def parse_half_life(value: Any, option: str = "half_life") -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
         return float(value) * DAY
     raise DataError(
-        (OptionValue(option), f" is {value!r}, which is no time to fade in"),
+        (OptionValue("half_life"), f" is {value!r}, which is not a half-life"),
         Suggestion("give a number of days, or a text such as 12h, 7d or 2w"),
     )

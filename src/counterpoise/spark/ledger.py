@@ -1,4 +1,4 @@
-"""A ledger filled on Spark: each partition becomes cells, and cells of one place add up."""
+"""Ledger filled on Spark: each partition becomes cells, and cells of one key are added."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from counterpoise.spark.fit import unknown_category_remedy
 CELL = (
     "part long, error string, dropped long, start long, segment string, label string, cell binary"
 )
-NOWHERE = "null"  # the place of what a partition says of itself
+NO_SEGMENT = "null"  # of errors and dropped rows of a partition
 
 
 def ledger(
@@ -46,31 +46,31 @@ def ledger(
     name: str | None = None,
     **settings: Any,
 ) -> Ledger:
-    """Fill a ledger with the rows of a frame: that which one machine would have filled.
+    """Learn the rows of a frame into a ledger, as one machine would.
 
-    Each partition becomes cells on its own, and cells of the same bucket, segment and class are
-    merged by one ``groupBy``, in the order of the partitions. The ledger is written at once, on the
-    machine of the driver. The same rows, however they are partitioned, are learned once. Columns of
-    text, and values that may be missing, take a pass of their own that finds the features.
+    Each partition becomes cells, and cells of the same bucket, segment and class are merged by one
+    ``groupBy``, in the order of the partitions. The ledger is written in one transaction, on the
+    machine of the driver. The same rows are learned once, independent of their partitions. Columns
+    of text, and values that may be missing, take one more pass that finds the features.
 
     Parameters
     ----------
     df : DataFrame
-        The rows. Columns with dots or vectors of numbers will do.
+        The rows. Columns may have dots in their names, or contain vectors of numbers.
     path : str or path-like
         The ledger; it need not exist.
     label, timestamp, every, by
         As of :meth:`counterpoise.Ledger.open`; not needed for a ledger that exists.
     name : str, optional
-        What to call the frame in the records; by default it is called after its content.
+        Name of the frame in the records; by default it is named after its content.
     **settings
         Other settings of :meth:`counterpoise.Ledger.open`, such as ``columns``.
 
     Returns
     -------
     Ledger
-        It is open. Its features may stand in another order than on one machine; cells, and models
-        by the names of their features, are equal to rounding.
+        It is open. Its features may be in another order than on one machine; cells, and models by
+        the names of their features, are equal to rounding.
 
     Examples
     --------
@@ -87,45 +87,47 @@ def ledger(
     """
     result = Ledger.open(path, label, timestamp, every, by, **settings)
     try:
-        with result.gathering() as book:
-            plan = planned(df, book.encoding.columns)
-            known = replace(book, encoding=encoded(plan, book.encoding))
-            cells, dropped = _gathered(plan, known)
-            result.add_cells(cells, known.encoding, dropped, name)
+        with result.lock() as metadata:
+            plan = planned(df, metadata.encoding.columns)
+            encoding = encoded(plan, metadata.encoding)
+            cells, dropped = _aggregate(plan, replace(metadata, encoding=encoding))
+            result.add_cells(cells, encoding, dropped, name)
     except BaseException:
         result.close()
         raise
     return result
 
 
-def _gathered(plan: Plan, book: LedgerMetadata) -> tuple[dict[CellKey, PartialCell], int]:
-    """Cells of a frame, and how many of its rows were left out."""
+def _aggregate(plan: Plan, metadata: LedgerMetadata) -> tuple[dict[CellKey, PartialCell], int]:
+    """Return the cells of a frame, and the number of rows with missing values."""
     names, vectors, unread = plan.names, plan.vectors, plan.columns.drop
-    large, encoding = large_types(plan.df), book.encoding
+    large, encoding = large_types(plan.df), metadata.encoding
 
-    def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part, mine = number(), PartialAggregator(book)
+    def aggregate(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part, mine = number(), PartialAggregator(metadata)
         try:
             with one_thread():
                 for chunk in chunks(batches, partition(), names, vectors, unread):
-                    mine.gather(chunk)
+                    mine.learn(chunk)
                     if mine.encoding.features != encoding.features:
                         raise unknown_category_remedy(encoding, mine.encoding)
-                mine.collect()
+                mine.flush()
         except ValueError as error:
-            yield batch_of(CELL, [(part, error_message(error), 0, 0, NOWHERE, NOWHERE, b"")], large)
+            yield batch_of(
+                CELL, [(part, error_message(error), 0, 0, NO_SEGMENT, NO_SEGMENT, b"")], large
+            )
             return
-        found = [(part, "", mine.left_out, 0, NOWHERE, NOWHERE, b"")] if mine.left_out else []
-        for at, cell in mine.cells.items():
-            place = at.start, json.dumps(at.segment), json.dumps(at.label)
-            found.append((part, "", 0, *place, pickle.dumps(cell, protocol=5)))
+        found = [(part, "", mine.dropped, 0, NO_SEGMENT, NO_SEGMENT, b"")] if mine.dropped else []
+        for key, cell in mine.cells.items():
+            texts = json.dumps(key.segment), json.dumps(key.label)
+            found.append((part, "", 0, key.start, *texts, pickle.dumps(cell, protocol=5)))
         if found:
             yield batch_of(CELL, found, large)
 
     def merge(table: pa.Table) -> pa.Table:
-        return pa.Table.from_batches([batch_of(CELL, _merged(table.to_pylist()), large)])
+        return pa.Table.from_batches([batch_of(CELL, _merge(table.to_pylist()), large)])
 
-    cells = plan.df.mapInArrow(gather, CELL).groupBy("start", "segment", "label")
+    cells = plan.df.mapInArrow(aggregate, CELL).groupBy("start", "segment", "label")
     rows = cells.applyInArrow(merge, CELL).collect()
     raise_first([row["error"] for row in sorted(rows, key=lambda row: row["part"]) if row["error"]])
     found = {
@@ -133,20 +135,20 @@ def _gathered(plan: Plan, book: LedgerMetadata) -> tuple[dict[CellKey, PartialCe
             pickle.loads(bytes(row["cell"]))
         )
         for row in rows
-        if row["segment"] != NOWHERE
+        if row["segment"] != NO_SEGMENT
     }
-    order = sorted(found, key=lambda place: (place.start, json.dumps(place[1:])))
-    return {place: found[place] for place in order}, sum(row["dropped"] for row in rows)
+    order = sorted(found, key=lambda key: (key.start, json.dumps(key[1:])))
+    return {key: found[key] for key in order}, sum(row["dropped"] for row in rows)
 
 
-def _merged(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """What partitions say of one place, in their order: one cell, or all that is said of none."""
+def _merge(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Merge the cells of one key in the order of the partitions; return messages as they are."""
     rows = sorted(rows, key=lambda row: row["part"])
-    if rows[0]["segment"] == NOWHERE:
+    if rows[0]["segment"] == NO_SEGMENT:
         return [tuple(row.values()) for row in rows]
     total: PartialCell = pickle.loads(rows[0]["cell"])
     with one_thread():
         for row in rows[1:]:
             total.append(pickle.loads(row["cell"]))
-    place = rows[0]["start"], rows[0]["segment"], rows[0]["label"]
-    return [(rows[0]["part"], "", 0, *place, pickle.dumps(total, protocol=5))]
+    key = rows[0]["start"], rows[0]["segment"], rows[0]["label"]
+    return [(rows[0]["part"], "", 0, *key, pickle.dumps(total, protocol=5))]

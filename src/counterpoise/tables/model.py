@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -603,10 +603,34 @@ def rarest_class(counts: Mapping[Any, float]) -> Any:
     return min(reversed(list(counts)), key=lambda label: counts[label])
 
 
+class Learner(Protocol):
+    """Model or ledger that learns inputs chunk by chunk."""
+
+    path: str
+    records: Records
+    encoding: ColumnEncoder
+    window: Window | None
+    formerly: dict[str, str]
+
+    def chunks(self, source: Source, key: str, after: ReadPosition) -> Iterator[Chunk]:
+        """Return the chunks of an input after a read position."""
+
+    def learn(
+        self, chunk: Chunk, key: str, allow_overlap: bool = False, *, needs_scores: bool = False
+    ) -> list[ScoredRows]:
+        """Learn the next chunk of the input ``key``."""
+
+    def finish(self) -> bool:
+        """End a run that was not interrupted; return whether there is something to save."""
+
+    def save(self) -> None:
+        """Save what was learned."""
+
+
 def learn_inputs(
-    model: TableModel,
+    model: Learner,
     inputs: Iterable[tuple[Source, str]],
-    checkpoint_every: int = 1_000_000,
+    checkpoint_every: float = 1_000_000,
     stop: Callable[[], bool] = lambda: False,
     after_chunk: Callable[[Source, Chunk, list[ScoredRows]], None] = lambda *_: None,
     allow_overlap: bool = False,
