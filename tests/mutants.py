@@ -10,7 +10,7 @@ import numpy as np
 from counterpoise import Ledger
 from counterpoise.errors import DataError
 from counterpoise.ledger.cells import HEAD
-from counterpoise.ledger.storage import SUMS, Contents, Digest, hash_heads
+from counterpoise.ledger.storage import SUMS, Digest, hash_heads, hash_values
 
 FIELDS = HEAD.names
 NUMBERS = [0, 1, -1, 2, 7, 10**6, 2**31, 2**62, -(2**62)]
@@ -59,7 +59,7 @@ def _heads(base, rng):
 
 def _delete(table):
     def change(base, rng):
-        key = "name" if table in ("meta", "inputs") else "rowid"
+        key = "name" if table == "meta" else "rowid"
         (row,) = _any(base, table, rng, key)
         while table == "meta" and row == "writer":
             (row,) = _any(base, table, rng, key)
@@ -68,14 +68,14 @@ def _delete(table):
     return change
 
 
-def _text(table):
+def _text(*names):
+    """Change a value of the table meta, one of some names if there are any."""
+
     def change(base, rng):
-        key = "name" if table in ("meta", "inputs") else "id"
-        row, before = _any(base, table, rng, f"{key}, value")
-        while row == "writer":
-            row, before = _any(base, table, rng, f"{key}, value")
-        text = rng.choice([text for text in TEXTS if text != before])
-        base.execute(f"UPDATE {table} SET value = ? WHERE {key} = ?", (text, row))
+        rows = dict(base.execute("SELECT name, value FROM meta WHERE name <> 'writer'"))
+        name = rng.choice(names or sorted(rows))
+        text = rng.choice([text for text in TEXTS if text != rows[name]])
+        base.execute("UPDATE meta SET value = ? WHERE name = ?", (text, name))
 
     return change
 
@@ -137,13 +137,12 @@ def _features(base, rng):
 CHANGES = {
     "field": _field, "heads": _heads, "exchange": _exchange, "data": _data, "trigger": _trigger,
     "features": _features, "no cells": lambda base, rng: base.execute("DELETE FROM cells"),
-    **{f"delete {table}": _delete(table) for table in
-       ("cells", "totals", "heads", "labels", "segments", "inputs", "meta")},
-    **{f"text {table}": _text(table) for table in ("labels", "segments", "inputs", "meta")},
+    **{f"delete {table}": _delete(table) for table in ("cells", "totals", "heads", "meta")},
+    **{f"text {name}": _text(name) for name in ("labels", "segments", "inputs")},
+    "text meta": _text(),
     **{f"move {column} of {table}": _move(table, column)
        for table in ("cells", "totals") for column in ("label", "start", "segment")},
-    **{f"view {table}": _view(table) for table in
-       ("cells", "totals", "heads", "labels", "segments", "inputs", "meta")},
+    **{f"view {table}": _view(table) for table in ("cells", "totals", "heads", "meta")},
 }  # fmt: skip
 SEALED = ("field", "heads", "features", "text labels", "text segments", "text inputs", "text meta")
 
@@ -161,17 +160,10 @@ def reseal(path):
     base = sqlite3.connect(path)
     with contextlib.suppress(ValueError, TypeError, RecursionError):
         rows = base.execute("SELECT name, value FROM meta").fetchall()
-        meta = {name: json.loads(text) for name, text in rows if name not in ("writer", "digest")}
-        labels, segments = (
-            [json.loads(text) for (text,) in base.execute(f"SELECT value FROM {table} ORDER BY id")]
-            for table in ("labels", "segments")
-        )
-        inputs = base.execute("SELECT name, value FROM inputs ORDER BY place").fetchall()
-        contents = Contents(meta, labels, segments, {n: json.loads(text) for n, text in inputs})
+        values = {name: text for name, text in rows if name not in ("writer", "digest")}
         heads = base.execute("SELECT start, data FROM heads").fetchall()
-        counts = len(labels), len(segments), len(inputs)
         total = sum(map(hash_heads, heads)) % SUMS
-        digest = Digest(len(heads), total, counts, contents.hash)
+        digest = Digest(len(heads), total, hash_values(values))
         base.execute("UPDATE meta SET value = ? WHERE name = 'digest'", (digest.text,))
     base.commit()
     base.close()

@@ -26,8 +26,8 @@ MODULES = (
 )  # fmt: skip
 PROGRAM = """
 import sys
-from counterpoise.ledger import filler, filling
-filler.BATCH_ROWS = filling.EVERY = 8192
+from counterpoise.ledger import ingest
+ingest.BATCH_ROWS = ingest.EVERY = 8192
 from counterpoise.cli import main
 main()
 """
@@ -38,7 +38,7 @@ ROLLUP = ["rollup", "l", "--until", "2025-01-01", "--every", "quarter"]
 def contents(path):
     """All that a ledger holds, but for who wrote it and how often."""
     base = sqlite3.connect(path)
-    tables = ("cells", "totals", "heads", "labels", "segments", "inputs", "meta")
+    tables = ("cells", "totals", "heads", "meta")
     found = {name: sorted(base.execute(f"SELECT * FROM {name}").fetchall()) for name in tables}
     base.close()
     found["meta"] = [row for row in found["meta"] if row[0] not in ("writer", "change", "digest")]

@@ -20,7 +20,7 @@ KEYS = {"label": "fraud", "timestamp": "at", "by": "country"}
 def contents(path):
     """All that a ledger holds, but for who wrote it and how often."""
     with sqlite3.connect(path) as base:
-        tables = ("cells", "totals", "heads", "labels", "segments", "inputs", "meta")
+        tables = ("cells", "totals", "heads", "meta")
         found = {name: sorted(base.execute(f"SELECT * FROM {name}").fetchall()) for name in tables}
     base.close()
     found["meta"] = [row for row in found["meta"] if row[0] not in ("writer", "change", "digest")]
@@ -118,7 +118,7 @@ with Ledger.open("l", label="fraud", timestamp="at", by="country") as ledger:
 """
 
 
-@pytest.mark.parametrize("point", ["put_cells 1", "put_cells 3", "put_inputs 2", "put 9"])
+@pytest.mark.parametrize("point", ["put_cells 1", "put_cells 3", "put_values 2", "put 15"])
 def test_whoever_is_killed_while_learning_ends_with_the_bits_of_others(
     forks, tmp_path, point, monkeypatch
 ):
@@ -136,7 +136,7 @@ def test_whoever_is_killed_while_learning_ends_with_the_bits_of_others(
 
 
 @pytest.mark.parametrize(
-    "point", ["put_cells 1", "remove_cells 1", "put_totals 1", "put_inputs 1", "shrink 1"]
+    "point", ["put_cells 1", "remove_cells 1", "put_totals 1", "put_values 1", "shrink 1"]
 )
 def test_whoever_is_killed_while_merging_buckets_can_do_it_again(forks, tmp_path, table, point):
     for name in ("l", "whole"):
@@ -220,7 +220,7 @@ def test_buckets_finer_than_the_data_are_refused(tmp_path):
         ({"half_life": "soon"}, "give a number of days, or a text such as 12h"),
         ({"half_life": 0}, "which is not a half-life"),
         ({"scale": "minmax"}, "use one of 'standard', None"),
-        ({"feature_map": "poly2"}, "makes terms of rows, which a ledger does not keep"),
+        ({"feature_map": "poly2"}, "maps rows, which a ledger does not store"),
     ],
 )
 def test_a_selection_that_cannot_be_is_named(ledger, named, message):

@@ -13,7 +13,7 @@ from counterpoise.encoding.columns import Columns, Feature, by_option, parse_rol
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.ledger import time_buckets
-from counterpoise.ledger.storage import Contents, File
+from counterpoise.ledger.storage import File
 from counterpoise.readers.chunk import ReadPosition
 from counterpoise.tables.estimator import shown
 from counterpoise.tables.records import Record, Records
@@ -62,7 +62,6 @@ class LedgerMetadata:
     coarse: list[tuple[int, str]] = field(default_factory=list)  # (until, every) of coarser buckets
     dropped: int | None = None  # all rows before this time were dropped
     change: int = 0  # number of transactions that wrote
-    _written: tuple[int, int] = (0, 0)
 
     @classmethod
     def create(cls, given: Mapping[str, Any], path: str) -> LedgerMetadata:
@@ -86,30 +85,27 @@ class LedgerMetadata:
     @classmethod
     def read(cls, file: File, given: Mapping[str, Any]) -> LedgerMetadata:
         """Read the metadata of a file, and check it against the settings of the user."""
-        contents = file.contents()
-        meta = contents.meta
+        values = file.values()
         try:
-            settings = Settings(**{**meta["settings"], "by": tuple(meta["settings"]["by"])})
-            encoding = _encoding(meta["encoding"])
+            settings = Settings(**{**values["settings"], "by": tuple(values["settings"]["by"])})
             records = Records()
-            for name, one in contents.inputs.items():
+            for name, one in values["inputs"].items():
                 gone = tuple((start, stop) for start, stop in one["gone"])
                 mark = ReadPosition(**one["mark"])
                 records[name] = Record(mark, tuple(one["starts"]), one["dropped"], gone=gone)
             metadata = cls(
                 settings,
-                encoding,
-                contents.labels,
-                [tuple(one) for one in contents.segments],
+                _encoding(values["encoding"]),
+                list(values["labels"]),
+                [tuple(one) for one in values["segments"]],
                 records,
-                [(until, every) for until, every in meta["coarse"]],
-                meta["dropped"],
-                meta["change"],
+                [(until, every) for until, every in values["coarse"]],
+                values["dropped"],
+                values["change"],
             )
             metadata._require_possible()
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise file.damaged(f"its settings cannot be read: {error}") from None
-        metadata._written = len(metadata.labels), len(metadata.segments)
         metadata._require_same(given, file.path)
         return metadata
 
@@ -169,25 +165,26 @@ class LedgerMetadata:
             file.put_totals(self.label_array(), self.width)
         encoding = self.encoding
         self.change += 1
-        meta = {
-            "settings": asdict(self.settings),
-            "encoding": {
-                **encoding.plain(), "features": [list(one) for one in encoding.features]
-            },
-            "coarse": self.coarse,
-            "dropped": self.dropped,
-            "change": self.change,
-        }  # fmt: skip
+        features = [list(one) for one in encoding.features]
         inputs = {
             name: {
-                "mark": asdict(one.mark), "starts": list(one.starts), "dropped": one.dropped,
+                "mark": asdict(one.mark), "starts": one.starts, "dropped": one.dropped,
                 "gone": one.gone,
             }
             for name, one in self.records.items()
         }  # fmt: skip
-        contents = Contents(meta, self.labels, [list(one) for one in self.segments], inputs)
-        file.put_contents(contents, *self._written)
-        self._written = len(self.labels), len(self.segments)
+        file.put_values(
+            {
+                "settings": asdict(self.settings),
+                "encoding": {**encoding.plain(), "features": features},
+                "labels": self.labels,
+                "segments": self.segments,
+                "inputs": inputs,
+                "coarse": self.coarse,
+                "dropped": self.dropped,
+                "change": self.change,
+            }
+        )
 
     @property
     def width(self) -> int:

@@ -20,7 +20,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from operator import lt
@@ -46,29 +46,9 @@ from counterpoise.ledger.cells import (
     sum_bucket,
 )
 
-MAX_COUNT = (1 << 31) - 1  # rows of a table
+MAX_BUCKETS = (1 << 31) - 1
+MAX_VALUES = 100  # of the table meta
 SUMS = 1 << 128  # hashes of heads are added modulo this
-
-
-@dataclass
-class Contents:
-    """Contents of a ledger except the cells: values as JSON has them."""
-
-    meta: dict[str, Any] = field(default_factory=dict)  # settings, columns and counters
-    labels: list[Any] = field(default_factory=list)  # values by number
-    segments: list[Any] = field(default_factory=list)
-    inputs: dict[str, Any] = field(default_factory=dict)  # records of what was learned
-
-    @property
-    def hash(self) -> str:
-        """Hash of all of it."""
-        texts = [
-            sorted((name, json.dumps(value)) for name, value in self.meta.items()),
-            list(map(json.dumps, self.labels)),
-            list(map(json.dumps, self.segments)),
-            [(name, json.dumps(value)) for name, value in self.inputs.items()],
-        ]
-        return xxh3_128_hexdigest(json.dumps(texts).encode())
 
 
 @dataclass(frozen=True)
@@ -77,24 +57,26 @@ class Digest:
 
     buckets: int = 0  # number of buckets
     heads: int = 0  # sum of the hashes of their heads, modulo 2**128
-    counts: tuple[int, int, int] = (0, 0, 0)  # numbers of labels, segments and inputs
-    contents: str = ""  # hash of everything except the cells
+    values: str = ""  # hash of everything except the cells
 
     @property
     def text(self) -> str:
         """Digest as it is stored."""
-        return json.dumps([self.buckets, f"{self.heads:032x}", *self.counts, self.contents])
+        return json.dumps([self.buckets, f"{self.heads:032x}", self.values])
 
     @classmethod
     def read(cls, text: str) -> Digest:
         """Return the digest of a text; raise ValueError if it is not one."""
-        buckets, heads, labels, segments, inputs, contents = json.loads(text)
-        result = cls(int(buckets), int(heads, 16), (labels, segments, inputs), contents)
-        counts = (result.buckets, *result.counts)
-        if result.text != text or any(type(one) is not int or not 0 <= one < MAX_COUNT
-                                      for one in counts):  # fmt: skip
+        buckets, heads, values = json.loads(text)
+        result = cls(buckets, int(heads, 16), values)
+        if result.text != text or type(buckets) is not int or not 0 <= buckets < MAX_BUCKETS:
             raise ValueError("its digest is not one")
         return result
+
+
+def hash_values(values: Mapping[str, str]) -> str:
+    """Return the hash of JSON texts by name."""
+    return xxh3_128_hexdigest(json.dumps(sorted(values.items())).encode())
 
 
 def hash_heads(bucket: tuple[int, bytes]) -> int:
@@ -113,10 +95,6 @@ PRAGMAS = (
 )
 SCHEMA = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE labels (id INTEGER PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE segments (id INTEGER PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE inputs (name TEXT PRIMARY KEY, place INTEGER NOT NULL, value TEXT NOT NULL) "
-    "WITHOUT ROWID",
     "CREATE TABLE heads (start INTEGER PRIMARY KEY, data BLOB NOT NULL)",
     *(
         f"CREATE TABLE {table} (label INTEGER NOT NULL, start INTEGER NOT NULL, "
@@ -131,10 +109,7 @@ DIGEST = "digest"  # name of the digest in the table meta
 UNSEALED = (DIGEST, "writer")  # names in the table meta that the digest does not cover
 CONTENTS = (  # a new file has none of these rows
     f"SELECT 1 FROM meta WHERE name NOT IN {UNSEALED} LIMIT 1",
-    *(
-        f"SELECT 1 FROM {table} LIMIT 1"
-        for table in ("labels", "segments", "inputs", "heads", "cells", "totals")
-    ),
+    *(f"SELECT 1 FROM {table} LIMIT 1" for table in ("heads", "cells", "totals")),
 )
 
 
@@ -189,7 +164,7 @@ class File:
             who = f"process {os.getpid()} on {socket.gethostname()}"
             since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
             with self.writing():
-                self.put("writer", {"who": who, "since": since})
+                self.put("writer", json.dumps({"who": who, "since": since}))
             yield
         finally:
             lock.__exit__(None, None, None)
@@ -256,64 +231,31 @@ class File:
         with self.reading():
             return self.digest() is None
 
-    def contents(self) -> Contents:
+    def values(self) -> dict[str, Any]:
         """Return everything except the cells, if it agrees with the digest."""
         digest = self.digest()
         if digest is None:
             raise self.damaged("it has no digest")
-        labels, segments, inputs = digest.counts
-        meta = self._rows("SELECT name, value FROM meta ORDER BY name", 100)
-        numbered = []
-        for table, count in (("labels", labels), ("segments", segments)):
-            rows = self._rows(f"SELECT id, value FROM {table} ORDER BY id", count)
-            if [number for number, _ in rows] != list(range(count)):
-                raise self.damaged(f"its {table} are not complete")
-            numbered.append([value for _, value in rows])
-        rows = self._rows("SELECT name, value FROM inputs ORDER BY place", inputs)
+        rows = self._rows("SELECT name, value FROM meta ORDER BY name", MAX_VALUES)
         try:
-            result = Contents(
-                {name: json.loads(text) for name, text in meta if name not in UNSEALED},
-                [json.loads(text) for text in numbered[0]],
-                [json.loads(text) for text in numbered[1]],
-                {name: json.loads(text) for name, text in rows},
-            )
-            is_same = result.hash == digest.contents and len(result.inputs) == inputs
+            texts = {name: text for name, text in rows if name not in UNSEALED}
+            if hash_values(texts) == digest.values:
+                return {name: json.loads(text) for name, text in texts.items()}
         except (ValueError, TypeError, RecursionError):
-            is_same = False
-        if not is_same:
-            raise self.damaged("its settings, columns, labels, segments or inputs have changed")
-        return result
+            pass
+        raise self.damaged("its settings, columns, labels, segments or inputs have changed")
 
-    def put(self, name: str, value: Any) -> None:
-        """Write a value of the ledger as a whole."""
-        text = json.dumps(value)
+    def put(self, name: str, text: str) -> None:
+        """Write a value of the ledger as a whole, as JSON."""
         self._base().execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, text))
 
-    def put_contents(self, contents: Contents, labels: int, segments: int) -> None:
-        """Write everything except the cells, and the digest, as the last step of a transaction.
-
-        The first ``labels`` and ``segments`` were written before.
-        """
-        for name, value in contents.meta.items():
-            self.put(name, value)
-        self._append("labels", labels, contents.labels[labels:])
-        self._append("segments", segments, contents.segments[segments:])
-        self.put_inputs(contents.inputs)
-        counts = len(contents.labels), len(contents.segments), len(contents.inputs)
-        digest = Digest(self._digest.buckets, self._digest.heads, counts, contents.hash)
-        self._base().execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (DIGEST, digest.text))
-        self._digest, self._is_sealed = digest, True
-
-    def put_inputs(self, inputs: Mapping[str, Any]) -> None:
-        """Write the records of inputs."""
-        base = self._base()
-        base.execute("DELETE FROM inputs")
-        rows = [(name, i, json.dumps(value)) for i, (name, value) in enumerate(inputs.items())]
-        base.executemany("INSERT INTO inputs VALUES (?, ?, ?)", rows)
-
-    def _append(self, table: str, first: int, values: Sequence[Any]) -> None:
-        rows = [(first + i, json.dumps(value)) for i, value in enumerate(values)]
-        self._base().executemany(f"INSERT INTO {table} VALUES (?, ?)", rows)
+    def put_values(self, values: Mapping[str, Any]) -> None:
+        """Write everything except the cells, and the digest, as the last step of a transaction."""
+        texts = {name: json.dumps(value) for name, value in values.items()}
+        self._digest = replace(self._digest, values=hash_values(texts))
+        for name, text in (*texts.items(), (DIGEST, self._digest.text)):
+            self.put(name, text)
+        self._is_sealed = True
 
     def _rows(self, query: str, count: int) -> list[Any]:
         """Return all rows of a query; raise if there are more than ``count`` of them."""
@@ -449,7 +391,7 @@ class File:
         base.executemany("INSERT INTO heads VALUES (?, ?)", new)
         total = digest.heads - sum(map(hash_heads, old)) + sum(map(hash_heads, new))
         buckets = digest.buckets - len(old) + len(new)
-        self._digest = Digest(buckets, total % SUMS, digest.counts, digest.contents)
+        self._digest = replace(digest, buckets=buckets, heads=total % SUMS)
         self._is_sealed = False
 
     def check(self) -> None:
