@@ -223,7 +223,7 @@ def test_rows_of_dropped_buckets_are_not_unlearned_again(run, tmp_path):
         (["model", "y", "-o", "m", "--since", "soon"], 2, "--since soon is not a date"),
         (["model", "y", "-o", "m", "--where", "country"], 2, "is not COLUMN=VALUES"),
         (["model", "y", "-o", "m", "--since", "2026-01-01"], 2, "no rows are in the selection"),
-        (["backtest", "y", "--train", "x"], 2, "neither a whole number nor all"),
+        (["backtest", "y", "--train", "x"], 2, "neither an integer nor all"),
         (["backtest", "y", "--ridge", "x"], 2, "neither a number nor auto"),
         (["drift", "y", "--level", "7"], 2, "--level must be between 0 and 0.5; got 7.0"),
         (["drift", "y", "--report", "no/p.html"], 2, "the folder of no/p.html does not exist"),

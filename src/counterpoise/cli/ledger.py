@@ -1,4 +1,4 @@
-"""counterpoise ledger: its questions, which need no row."""
+"""Commands of a ledger: learn and unlearn files, and answer queries without rows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ from counterpoise.cli.messages import Json, collect_stop_signals, pluralize, sho
 from counterpoise.cli.unlearn import WhereOption, where_of
 
 MAX_NAME_BYTES = 200  # of a file, of which systems allow 255 and locks need some
+WINDOWS = (7, 14, 30, 60, 90)  # of the backtest in a report
 Names = list[str]
 Path = Annotated[str, typer.Argument(help="The ledger's file.", metavar="LEDGER")]
+Into = Annotated[
+    str, typer.Option("--ledger", "-l", help="Ledger to create or to continue.", metavar="FILE")
+]
 Since = Annotated[str | None, typer.Option(help="Rows from this time on.", metavar="TIME")]
 Until = Annotated[str | None, typer.Option(help="Rows before this time.", metavar="TIME")]
 Where = Annotated[
@@ -31,6 +35,12 @@ Exclude = Annotated[
     Names | None,
     typer.Option(help="Times to leave out: a bucket, or SINCE..UNTIL.", metavar="TIME"),
 ]
+HalfLife = Annotated[
+    Names | None,
+    typer.Option(help="Time in which rows decay to half their weight: 7d, 12h.", metavar="TIME"),
+]
+Report = Annotated[str | None, typer.Option(help="Write a page with plots.", metavar="FILE.html")]
+ledger = typer.Typer(no_args_is_help=True)
 
 
 @dataclass
@@ -42,331 +52,14 @@ class SelectionOptions:
     where: Where = None
     exclude: Exclude = None
 
-    def arguments(self, half_life: Names | None = None) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """Return the arguments that select rows."""
-        found: dict[str, Any] = {"since": self.since, "until": self.until}
-        for pair in self.where or ():
-            _add("--where", found.setdefault("where", {}), pair)
-        if self.exclude:
-            found["exclude"] = [_span(one) for one in opt.names(self.exclude)]
-        if half_life:
-            if len(half_life) > 1:
-                raise opt.bad("--half-life", "name one")
-            found["half_life"] = half_life[0]
-        return {name: value for name, value in found.items() if value is not None}
+        pairs = [f"{name}={value}" for name in ("since", "until") if (value := getattr(self, name))]
+        pairs += [f"exclude={one}" for one in opt.names(self.exclude)]
+        return {**_selection("--where", pairs), **_selection("--where", self.where, is_where=True)}
 
 
 SELECTION = SelectionOptions()
-HalfLife = Annotated[
-    Names | None,
-    typer.Option(help="Days in which rows fade to half: 7d, 12h or 2w.", metavar="TIME"),
-]
-Report = Annotated[
-    str | None, typer.Option(help="Write a page with pictures.", metavar="FILE.html")
-]
-Train = Annotated[int, typer.Option(help="Buckets that the model of the loss has learned.")]
-
-
-def model(
-    path: Path,
-    output: Annotated[
-        str,
-        typer.Option("--output", "-o", help="Model file; {} stands for a segment.", metavar="FILE"),
-    ],
-    selection: SelectionOptions = SELECTION,
-    half_life: HalfLife = None,
-    by: Annotated[
-        Names | None, typer.Option(help="A model for each segment.", metavar="COLUMNS")
-    ] = None,
-    share_of_all: Annotated[
-        float,
-        typer.Option(help="Weight of all rows in the model of each segment.", metavar="SHARE"),
-    ] = 0.0,
-    options: opt.BoundaryOptions = opt.BOUNDARIES,
-) -> None:
-    """Write the model of a selection, which predict, evaluate, inspect and export take.
-
-    Example: counterpoise ledger model y.ledger --since 2024-06-01 --where country=DE -o de.st
-    """
-    chosen = selection.arguments(half_life)
-    parameters = options.parameters()
-    if by and "{}" not in output:
-        raise opt.bad("--output", "with --by, the name needs {} where the segment goes")
-
-    from counterpoise import Ledger
-    from counterpoise.cli.learn import counts_of
-
-    with opened(Ledger, path) as book:
-        if not by:
-            found = book.model(**chosen, **parameters)
-            book.save(found, output)
-            counts = counts_of(found.classes_, found.class_count_)
-            messages.info(f"{output}: {counts}; {found.selection_.describe()}")
-            return
-        names = opt.names(by)
-        several = book.models(
-            names if len(names) > 1 else names[0], share_of_all, **chosen, **parameters
-        )
-        files: dict[str, Any] = {}
-        for segment, found in several.items():
-            values = segment if isinstance(segment, tuple) else (segment,)
-            name = output.replace("{}", ",".join(map(_escaped, values)))
-            if len(os.path.basename(name).encode()) > MAX_NAME_BYTES:
-                raise opt.bad(
-                    "--by", f"segment {segment!r} is too long for the name of a file; use --where"
-                )
-            files[name] = found
-        for name, found in files.items():
-            book.save(found, name)
-            messages.info(f"{name}: {counts_of(found.classes_, found.class_count_)}")
-
-
-def compare(
-    path: Path,
-    a: Annotated[
-        Names | None,
-        typer.Option(
-            "--a", help="since=, until=, exclude=, COLUMN= or COLUMN!=.", metavar="NAME=VALUE"
-        ),
-    ] = None,
-    b: Annotated[
-        Names | None, typer.Option("--b", help="The same for the other one.", metavar="NAME=VALUE")
-    ] = None,
-    top: Annotated[int, typer.Option(help="Features to show.", metavar="N")] = 10,
-    as_json: Json = False,
-) -> None:
-    """Compare two selections: classes, features, weights, and each model on the other's rows.
-
-    Losses are exact. G-means are estimates by the mean and the variance of the scores.
-
-    Example: counterpoise ledger compare y.ledger --a until=2024-09-02 --b since=2024-09-02
-    """
-    from counterpoise import Ledger
-
-    with opened(Ledger, path) as book:
-        found = book.compare(_named("--a", a), _named("--b", b))
-    if as_json:
-        show_json(found.to_dict())
-        return
-    share = found.count / found.count.sum(axis=1, keepdims=True)
-    show(
-        ["class", "rows of a", "rows of b", "share of a", "share of b", "p means", "p spreads"],
-        [
-            [str(label), *found.count[:, k].tolist(), *share[:, k].tolist(),
-             *((found.together[k][what] or {}).get("p") for what in ("means", "covariances"))]
-            for k, label in enumerate(found.labels)
-        ],
-        f"a: {found.a}; b: {found.b}",
-    )  # fmt: skip
-    print()
-    head = ["class", "feature", "shift", "p", "spread", "p of spread"]
-    show(head, [[str(row[0]), row[1], *map(_nan_to_none, row[2:])] for row in found.largest_shifts(top)])
-    print()
-    moved = abs(found.weight[1] - found.weight[0])
-    order = (-moved).argsort(kind="stable")[:top].tolist()
-    show(
-        ["feature", "weight in a", "weight in b"],
-        [[found.names[j], *found.weight[:, j].tolist()] for j in order],
-    )
-    print()
-    rows = [
-        [f"model of {name}", *map(_nan_to_none, found.loss[i]), *map(_nan_to_none, found.g_mean[i])]
-        for i, name in enumerate("ab")
-    ]
-    show(["", "loss on a", "loss on b", "G-mean on a (est.)", "G-mean on b (est.)"], rows)
-
-
-def backtest(
-    path: Path,
-    train: Annotated[
-        Names | None, typer.Option(help="Buckets to learn before each test, or all.", metavar="N")
-    ] = None,
-    test: Annotated[int, typer.Option(help="Buckets of a test.", metavar="N")] = 1,
-    half_life: HalfLife = None,
-    ridge: Annotated[Names | None, typer.Option(help="Numbers, or auto.", metavar="NUMBER")] = None,
-    features: Annotated[
-        Names | None,
-        typer.Option(help="A subset of the columns: NAME=COLUMN,COLUMN.", metavar="NAME=COLUMNS"),
-    ] = None,
-    selection: SelectionOptions = SELECTION,
-    report: Report = None,
-    as_json: Json = False,
-) -> None:
-    """Walk forward: what models of the buckets before were worth on those after them.
-
-    Every combination of windows, half-lives, ridges and subsets is a setting. Losses are exact.
-
-    Example: counterpoise ledger backtest y.ledger --train 7,30,90 --half-life none,7d,30d
-    """
-    _require_folder(report)
-    settings: dict[str, Any] = {"test": test}
-    settings["train"] = [_whole("--train", one) for one in opt.names(train)] or [30]
-    lives = [None if one == "none" else one for one in opt.names(half_life)]
-    settings["half_life"] = lives or None
-    settings["ridge"] = [
-        one if one == "auto" else _float("--ridge", one) for one in opt.names(ridge)
-    ] or "auto"
-    if features:
-        pairs = [one.partition("=") for one in features]
-        settings["features"] = {name: opt.names([rest]) for name, _, rest in pairs}
-    chosen = selection.arguments()
-
-    from counterpoise import Ledger
-
-    with opened(Ledger, path) as book:
-        found = book.backtest(**settings, **chosen)
-        if as_json:
-            show_json(found.to_dict())
-        else:
-            order = found.total[:, 0].argsort(kind="stable").tolist()
-            rows = [[found.settings[i].name, *map(_nan_to_none, found.total[i])] for i in order]
-            show(["setting", "loss", "G-mean (est.)"], rows, f"{len(found.start):,} tests")
-        if report is not None:
-            _write_report(report, path, book, book.drift(**chosen), found, chosen)
-
-
-def drift(
-    path: Path,
-    train: Train = 30,
-    level: Annotated[
-        float, typer.Option(help="Largest probability of an alarm in a bucket.", metavar="SHARE")
-    ] = 0.01,
-    selection: SelectionOptions = SELECTION,
-    report: Report = None,
-    as_json: Json = False,
-) -> None:
-    """Show the buckets that are too far from what came before: by the loss, and by features.
-
-    Example: counterpoise ledger drift y.ledger --where country=DE --report drift.html
-    """
-    _require_folder(report)
-    chosen = selection.arguments()
-
-    from counterpoise import Ledger
-    from counterpoise.ledger.time_buckets import text
-
-    with opened(Ledger, path) as book:
-        found = book.drift(train, level, **chosen)
-        if as_json:
-            show_json(found.to_dict())
-        else:
-            rows = []
-            for g in found.alarms.nonzero()[0].tolist():
-                moved = ", ".join(f"{k}: {name} ({z:+.1f})" for k, name, z in found.largest_shifts(g))
-                loss = [_nan_to_none(one[g]) for one in (found.loss, found.usual, found.limit)]
-                rows.append([text(found.start[g]), *loss, moved or "the loss"])
-            expected = found.level * len(found.start)
-            messages.info(
-                f"{len(rows)} alarms in {len(found.start):,} buckets; {expected:.2g} would be "
-                "expected if nothing had changed"
-            )
-            show(["bucket", "loss", "usual", "limit", "moved most"], rows)
-        if report is not None:
-            tests = book.backtest(train=_windows(len(found.start)), **chosen)
-            _write_report(report, path, book, found, tests, chosen)
-
-
-def opened(kind: Any, path: str) -> Any:
-    """Open a ledger that exists."""
-    if not os.path.exists(path):
-        from counterpoise.readers.byte_source import cannot_read
-
-        raise cannot_read(path, FileNotFoundError(2, "No such file or directory"))
-    return kind.open(path)
-
-
-def _escaped(value: str | None) -> str:
-    """Return the value of a segment as part of a file name; different values stay different.
-
-    Characters that are not letters, digits, or one of -_. become %XX. The names of a missing and
-    of an empty value have parentheses, which no other name has.
-    """
-    if not value:
-        return "(missing)" if value is None else "(empty)"
-    safe = "-_" if value.strip(".") == "" else "-_."
-    return "".join(
-        c if c.isalnum() or c in safe else "".join(f"%{byte:02X}" for byte in c.encode())
-        for c in value
-    )
-
-
-# What somebody has named
-
-
-def _named(option: str, values: Names | None) -> dict[str, Any]:
-    """The same from NAME=VALUE pairs."""
-    found: dict[str, Any] = {}
-    for pair in values or ():
-        name, sign, value = pair.partition("=")
-        if sign and name in ("since", "until"):
-            found[name] = value
-        elif sign and name == "exclude":
-            found["exclude"] = [*found.get("exclude", ()), _span(value)]
-        else:
-            _add(option, found.setdefault("where", {}), pair)
-    return found
-
-
-def _add(option: str, where: dict[str, Any], pair: str) -> None:
-    name, sign, text = pair.partition("=")
-    if not sign or not name.rstrip("!"):
-        raise opt.bad(option, f"{pair!r} is not COLUMN=VALUES or COLUMN!=VALUES")
-    values = list(opt.names([text]))
-    where[name.removesuffix("!")] = {"not": values} if name.endswith("!") else values
-
-
-def _span(text: str) -> Any:
-    begin, sign, end = text.partition("..")
-    return (begin, end) if sign else begin
-
-
-def _whole(option: str, text: str) -> int | None:
-    if text == "all":
-        return None
-    if not text.isdigit():
-        raise opt.bad(option, f"{text!r} is neither a whole number nor all")
-    return int(text)
-
-
-def _float(option: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise opt.bad(option, f"{text!r} is neither a number nor auto") from None
-
-
-def _nan_to_none(value: Any) -> float | None:
-    number = float(value)
-    return None if number != number else number
-
-
-def _windows(count: int) -> list[int]:
-    """Windows to compare, of which there are buckets enough."""
-    return [size for size in (7, 14, 30, 60, 90) if size <= count // 3] or [max(1, count // 3)]
-
-
-def _require_folder(report: str | None) -> None:
-    if report is not None and not os.path.isdir(os.path.dirname(os.path.realpath(report))):
-        raise opt.bad("--report", f"the folder of {report} does not exist")
-
-
-def _write_report(
-    report: str, path: str, book: Any, charts: Any, tests: Any, chosen: dict[str, Any]
-) -> None:
-    from counterpoise.atomic_write import atomic_write
-    from counterpoise.ledger.html_report import page
-
-    size = max(3, len(charts.start) // 12)
-    text = page(os.path.basename(path), charts, tests, book.weights(size, **chosen))
-    with atomic_write(report, "the report") as file:
-        file.write(text.encode())
-    messages.info(f"report: {report}")
-
-
-ledger = typer.Typer(no_args_is_help=True)
-Into = Annotated[
-    str, typer.Option("--ledger", "-l", help="Ledger to create or to continue.", metavar="FILE")
-]
 
 
 @ledger.callback()
@@ -377,8 +70,16 @@ def options() -> None:
     """
 
 
-@ledger.command(short_help="Learn the rows of files that were not learned yet.")
-@messages.with_option_groups
+def _command(short_help: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator of a command with groups of options."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        return ledger.command(short_help=short_help)(messages.with_option_groups(command))
+
+    return decorate
+
+
+@_command("Learn the rows of files that were not learned yet.")
 def learn(
     files: opt.Files,
     into: Into,
@@ -424,52 +125,44 @@ def learn(
 
     Example: counterpoise ledger learn p.csv -l y.ledger --label fraud --timestamp at --by country
     """
-    reading = input.reading()
-    settings = columns.settings()
+    reading = {**input.reading(), "stdin_name": stdin_name, "complete": complete}
+    settings = {**columns.settings(), "timestamp": timestamp, "every": every, "wait": wait}
 
     from counterpoise import Ledger
-    from counterpoise.cli.messages import Progress
     from counterpoise.readers import formats
-    from counterpoise.tables.records import input_key
+    from counterpoise.tables.records import Records
 
     paths = formats.expanded(files)
     settings = formats.with_label(settings, paths, input.format)
-    named = opt.names(by) or None
-    roles = settings.pop("roles", None)
+    settings |= {"columns": settings.pop("roles", None), "by": opt.names(by) or None}
     with (
         collect_stop_signals() as stopped,
-        Ledger.open(
-            into,
-            timestamp=timestamp,
-            every=every,
-            by=named,
-            columns=roles,
-            max_values=max_values,
-            wait=wait,
-            **settings,
-        ) as book,
-        Progress() as progress,
+        Ledger.open(into, max_values=max_values, **settings) as book,
+        messages.Progress() as progress,
     ):
-        inputs = []
-        for path in paths:
-            key = (f"- {stdin_name}" if stdin_name else "-") if path == "-" else None
-            source = formats.source(path, **reading, stdin_name=stdin_name, complete=complete)
-            inputs.append((source, key or input_key(path, into)))
-        new = book.learn_from(
-            inputs, lambda: bool(stopped), progress.chunk, allow_overlap, allow_new_columns
+        sources = [formats.source(path, **reading) for path in paths]
+        book.learn(
+            sources,
+            stdin_name,
+            allow_overlap,
+            allow_new_columns,
+            stop=lambda: bool(stopped),
+            watch=progress.chunk,
         )
-        for source, key in inputs:
-            if key in new:
-                rows = new[key]
-                known = "" if rows else ": nothing new" if key in book.records else " has no rows"
-                messages.info(f"{source.name}{known}" + (f": {rows:,} rows" if rows else ""))
-                if source.left:
-                    messages.info(
-                        f"{source.name}: the last line has no line end; use --complete to learn it"
-                    )
+        for source in sources:
+            rows = book.changed_rows.get(source.name)
+            if rows is None:
+                continue
+            is_known = Records.key(source.path, into, stdin_name) in book.records
+            text = f": {rows:,} rows" if rows else ": nothing new" if is_known else " has no rows"
+            messages.info(f"{source.name}{text}")
+            if source.left:
+                messages.info(
+                    f"{source.name}: the last line has no line end; use --complete to learn it"
+                )
         for note in book.notes:
             messages.info(note)
-        if not stopped or any(new.values()):
+        if not stopped or any(book.changed_rows.values()):
             found = book.summary()
             counts = ", ".join(f"{name}: {n:,.10g}" for name, n in found["classes"].items())
             messages.info(
@@ -480,8 +173,7 @@ def learn(
         sys.exit(128 + stopped[0])
 
 
-@ledger.command(short_help="Subtract rows of files exactly.")
-@messages.with_option_groups
+@_command("Subtract rows of files exactly.")
 def unlearn(
     files: opt.Files,
     into: Into,
@@ -498,49 +190,221 @@ def unlearn(
     One person: counterpoise ledger unlearn 2026-*.csv -l year.ledger --where customer=123
     """
     reading = input.reading()
-    meant = where_of(where)
+    rows = where_of(where)
 
-    from counterpoise import Ledger
-    from counterpoise.cli.messages import Progress
     from counterpoise.readers import formats
-    from counterpoise.tables.records import input_key
 
-    with opened(Ledger, into) as book, Progress() as progress:
-        inputs = []
-        for path in formats.expanded(files):
-            if path == "-":
-                raise opt.bad("FILES", "standard input cannot be read twice; name a file")
-            inputs.append((formats.source(path, **reading), input_key(path, into)))
-        found = book.unlearn_from(inputs, meant, progress.chunk)
-        for source, key in inputs:
-            messages.info(f"{source.name}: {pluralize(found[key], 'row')} unlearned")
+    paths = formats.expanded(files)
+    if "-" in paths:
+        raise opt.bad("FILES", "standard input cannot be read twice; name a file")
+    with _open(into) as book, messages.Progress() as progress:
+        sources = [formats.source(path, **reading) for path in paths]
+        book.unlearn(sources, rows and rows.values, watch=progress.chunk)
+        for name, count in book.changed_rows.items():
+            messages.info(f"{name}: {pluralize(count, 'row')} unlearned")
 
 
-@ledger.command(short_help="Verify that a ledger is as it was written.")
-@messages.with_option_groups
+@_command("Verify that a ledger is as it was written.")
 def check(path: Path) -> None:
     """Verify every cell and total against checksums, the digest and each other.
 
     Example: counterpoise ledger check year.ledger
     """
-    from counterpoise import Ledger
-
-    with opened(Ledger, path) as book:
+    with _open(path) as book:
         messages.info(f"{path}: {book.check():,} cells are as they were written")
 
 
-QUESTIONS: dict[Callable[..., None], str] = {
-    model: "Write the model of a selection.",
-    compare: "Compare two selections.",
-    backtest: "Find the best window, half-life and ridge, without rows.",
-    drift: "Find when and where the stream changed, without rows.",
-}
-for command, short in QUESTIONS.items():
-    ledger.command(short_help=short)(messages.with_option_groups(command))
+@_command("Write the model of a selection.")
+def model(
+    path: Path,
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", help="Model file; {} stands for a segment.", metavar="FILE"),
+    ],
+    selection: SelectionOptions = SELECTION,
+    half_life: HalfLife = None,
+    by: Annotated[
+        Names | None, typer.Option(help="A model for each segment.", metavar="COLUMNS")
+    ] = None,
+    share_of_all: Annotated[
+        float,
+        typer.Option(help="Weight of all rows in the model of each segment.", metavar="SHARE"),
+    ] = 0.0,
+    options: opt.BoundaryOptions = opt.BOUNDARIES,
+) -> None:
+    """Write the model of a selection, which predict, evaluate, inspect and export take.
+
+    Example: counterpoise ledger model y.ledger --since 2024-06-01 --where country=DE -o de.st
+    """
+    arguments = {**selection.arguments(), **options.parameters()}
+    if half_life:
+        if len(half_life) > 1:
+            raise opt.bad("--half-life", "name one")
+        arguments["half_life"] = half_life[0]
+    if by and "{}" not in output:
+        raise opt.bad("--output", "with --by, the name needs {} where the segment goes")
+
+    from counterpoise.cli.learn import counts_of
+
+    with _open(path) as book:
+        if not by:
+            one = book.model(**arguments)
+            models, description = {output: one}, f"; {one.selection_.describe()}"
+        else:
+            models, description = {}, ""
+            for segment, one in book.models(opt.names(by), share_of_all, **arguments).items():
+                values = segment if isinstance(segment, tuple) else (segment,)
+                name = output.replace("{}", ",".join(map(_escape, values)))
+                if len(os.path.basename(name).encode()) > MAX_NAME_BYTES:
+                    problem = f"segment {segment!r} is too long for the name of a file; use --where"
+                    raise opt.bad("--by", problem)
+                models[name] = one
+        for name, one in models.items():
+            book.save(one, name)
+            messages.info(f"{name}: {counts_of(one.classes_, one.class_count_)}{description}")
 
 
-@ledger.command(short_help="Merge old buckets into coarser ones.")
-@messages.with_option_groups
+@_command("Compare two selections.")
+def compare(
+    path: Path,
+    a: Annotated[
+        Names | None,
+        typer.Option(
+            "--a", help="since=, until=, exclude=, COLUMN= or COLUMN!=.", metavar="NAME=VALUE"
+        ),
+    ] = None,
+    b: Annotated[
+        Names | None, typer.Option("--b", help="The same for the other one.", metavar="NAME=VALUE")
+    ] = None,
+    top: Annotated[int, typer.Option(help="Features to show.", metavar="N")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Compare two selections: classes, features, weights, and each model on the other's rows.
+
+    Losses are exact. G-means are estimates by the mean and the variance of the scores.
+
+    Example: counterpoise ledger compare y.ledger --a until=2024-09-02 --b since=2024-09-02
+    """
+    with _open(path) as book:
+        result = book.compare(_selection("--a", a), _selection("--b", b))
+    if as_json:
+        show_json(result.to_dict())
+        return
+    share = result.count / result.count.sum(axis=1, keepdims=True)
+    show(
+        ["class", "rows of a", "rows of b", "share of a", "share of b", "p means", "p spreads"],
+        [
+            [str(label), *result.count[:, k].tolist(), *share[:, k].tolist(),
+             *((result.together[k][what] or {}).get("p") for what in ("means", "covariances"))]
+            for k, label in enumerate(result.labels)
+        ],
+        f"a: {result.a}; b: {result.b}",
+    )  # fmt: skip
+    print()
+    shifts = [[str(label), *_numbers(rest)] for label, *rest in result.largest_shifts(top)]
+    show(["class", "feature", "shift", "p", "spread", "p of spread"], shifts)
+    print()
+    order = (-abs(result.weight[1] - result.weight[0])).argsort(kind="stable")[:top].tolist()
+    weights = [[result.names[j], *result.weight[:, j].tolist()] for j in order]
+    show(["feature", "weight in a", "weight in b"], weights)
+    print()
+    rows = [
+        [f"model of {name}", *_numbers([*result.loss[i], *result.g_mean[i]])]
+        for i, name in enumerate("ab")
+    ]
+    show(["", "loss on a", "loss on b", "G-mean on a (est.)", "G-mean on b (est.)"], rows)
+
+
+@_command("Find the best window, half-life and ridge, without rows.")
+def backtest(
+    path: Path,
+    train: Annotated[
+        Names | None, typer.Option(help="Buckets to learn before each test, or all.", metavar="N")
+    ] = None,
+    test: Annotated[int, typer.Option(help="Buckets of a test.", metavar="N")] = 1,
+    half_life: HalfLife = None,
+    ridge: Annotated[Names | None, typer.Option(help="Numbers, or auto.", metavar="NUMBER")] = None,
+    features: Annotated[
+        Names | None,
+        typer.Option(help="A subset of the columns: NAME=COLUMN,COLUMN.", metavar="NAME=COLUMNS"),
+    ] = None,
+    selection: SelectionOptions = SELECTION,
+    report: Report = None,
+    as_json: Json = False,
+) -> None:
+    """Evaluate models of earlier buckets on later ones.
+
+    Every combination of windows, half-lives, ridges and subsets is a setting. Losses are exact.
+
+    Example: counterpoise ledger backtest y.ledger --train 7,30,90 --half-life none,7d,30d
+    """
+    _require_folder(report)
+    settings: dict[str, Any] = {"test": test}
+    settings["train"] = [_parse("--train", one, int, all=None) for one in opt.names(train)] or [30]
+    settings["half_life"] = [None if one == "none" else one for one in opt.names(half_life)] or None
+    ridges = [_parse("--ridge", one, float, auto="auto") for one in opt.names(ridge)]
+    settings["ridge"] = ridges or "auto"
+    if features:
+        pairs = [one.partition("=") for one in features]
+        settings["features"] = {name: opt.names([rest]) for name, _, rest in pairs}
+    chosen = selection.arguments()
+    with _open(path) as book:
+        result = book.backtest(**settings, **chosen)
+        if as_json:
+            show_json(result.to_dict())
+        else:
+            order = result.total[:, 0].argsort(kind="stable").tolist()
+            rows = [[result.settings[i].name, *_numbers(result.total[i])] for i in order]
+            show(["setting", "loss", "G-mean (est.)"], rows, f"{len(result.start):,} tests")
+        if report is not None:
+            _write_report(report, path, book, book.drift(**chosen), result, chosen)
+
+
+@_command("Find when and where the stream changed, without rows.")
+def drift(
+    path: Path,
+    train: Annotated[
+        int, typer.Option(help="Buckets that the model of the loss has learned.")
+    ] = 30,
+    level: Annotated[
+        float, typer.Option(help="Largest probability of an alarm in a bucket.", metavar="SHARE")
+    ] = 0.01,
+    selection: SelectionOptions = SELECTION,
+    report: Report = None,
+    as_json: Json = False,
+) -> None:
+    """Show the buckets that differ too much from earlier ones, by the loss and by features.
+
+    Example: counterpoise ledger drift y.ledger --where country=DE --report drift.html
+    """
+    _require_folder(report)
+    chosen = selection.arguments()
+
+    from counterpoise.ledger.time_buckets import text
+
+    with _open(path) as book:
+        result = book.drift(train, level, **chosen)
+        count = len(result.start)
+        if as_json:
+            show_json(result.to_dict())
+        else:
+            rows = []
+            for g in result.alarms.nonzero()[0].tolist():
+                shifts = [f"{k}: {name} ({z:+.1f})" for k, name, z in result.largest_shifts(g)]
+                loss = _numbers(one[g] for one in (result.loss, result.usual, result.limit))
+                rows.append([text(result.start[g]), *loss, ", ".join(shifts) or "the loss"])
+            messages.info(
+                f"{len(rows)} alarms in {count:,} buckets; {result.level * count:.2g} would be "
+                "expected if nothing had changed"
+            )
+            show(["bucket", "loss", "usual", "limit", "moved most"], rows)
+        if report is not None:
+            windows = [size for size in WINDOWS if size <= count // 3] or [max(1, count // 3)]
+            tests = book.backtest(train=windows, **chosen)
+            _write_report(report, path, book, result, tests, chosen)
+
+
+@_command("Merge old buckets into coarser ones.")
 def rollup(
     path: Path,
     until: Annotated[str, typer.Option(help="Buckets that end by then.", metavar="TIME")],
@@ -548,50 +412,41 @@ def rollup(
         str, typer.Option(help="Size of the coarser buckets.", metavar="NAME")
     ] = "month",
 ) -> None:
-    """Merge old buckets into coarser ones; sums stay what they are, and the file shrinks.
+    """Merge old buckets into coarser ones. Sums do not change, and the file shrinks.
 
     Example: counterpoise ledger rollup year.ledger --until 2024-07-01 --every month
     """
-    from counterpoise import Ledger
-
-    with opened(Ledger, path) as book:
-        messages.info(
-            f"{path}: {book.rollup(until, every):,} cells fewer, {book.summary()['cells']:,} left"
-        )
+    with _open(path) as book:
+        fewer = book.rollup(until, every)
+        messages.info(f"{path}: {fewer:,} cells fewer, {book.summary()['cells']:,} left")
 
 
-@ledger.command(short_help="Drop old buckets.")
-@messages.with_option_groups
+@_command("Drop old buckets.")
 def drop(
-    path: Path, until: Annotated[str, typer.Option(help="Rows before this go.", metavar="TIME")]
+    path: Path,
+    until: Annotated[str, typer.Option(help="Rows before this time are dropped.", metavar="TIME")],
 ) -> None:
     """Drop old buckets, as if their rows had never been learned.
 
     Example: counterpoise ledger drop year.ledger --until 2024-02-01
     """
-    from counterpoise import Ledger
-
-    with opened(Ledger, path) as book:
-        messages.info(
-            f"{path}: {book.drop(until):,} cells dropped, {book.summary()['cells']:,} left"
-        )
+    with _open(path) as book:
+        dropped = book.drop(until)
+        messages.info(f"{path}: {dropped:,} cells dropped, {book.summary()['cells']:,} left")
 
 
-@ledger.command("inspect", short_help="Show what is in a ledger.")
+@ledger.command("inspect", short_help="Show the contents of a ledger.")
 def inspect(path: Path, as_json: Json = False) -> None:
-    """Show what is in a ledger.
+    """Show settings, times, segments, features, classes and inputs of a ledger.
 
     Example: counterpoise ledger inspect year.ledger
     """
-    from counterpoise import Ledger
-
-    with opened(Ledger, path) as book:
+    with _open(path) as book:
         found = book.summary()
     if as_json:
         show_json(found)
         return
-    facts = {**found, "features": ", ".join(found["features"]), "by": ", ".join(found["by"])}
-    facts["coarse"] = ", ".join(found["coarse"])
+    facts = found | {name: ", ".join(found[name]) for name in ("features", "by", "coarse")}
     rows = [[name, value] for name, value in facts.items()
             if name not in ("classes", "inputs") and value not in (None, "")]  # fmt: skip
     show(["what", "value"], rows)
@@ -601,13 +456,12 @@ def inspect(path: Path, as_json: Json = False) -> None:
     show(["learned from", "rows"], [[name, rows] for name, rows in found["inputs"].items()])
 
 
-@ledger.command(short_help="Write a year of made-up payments.")
-@messages.with_option_groups
+@_command("Write a year of synthetic payments.")
 def demo(
-    folder: Annotated[str, typer.Argument(help="Where the files go.", metavar="DIR")] = ".",
-    seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 1,
+    folder: Annotated[str, typer.Argument(help="Folder of the files.", metavar="DIR")] = ".",
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 1,
 ) -> None:
-    """Write a year of made-up payments: two files, for a column and a country came late.
+    """Write a year of synthetic payments: two files, because a column and a country are added late.
 
     Example: counterpoise ledger demo
     """
@@ -624,3 +478,82 @@ def demo(
         with atomic_write(name, "the payments") as file:
             pyarrow.csv.write_csv(table, file)
         messages.info(f"{name}: {table.num_rows:,} rows")
+
+
+def _open(path: str) -> Any:
+    """Open a ledger that exists."""
+    from counterpoise import Ledger
+    from counterpoise.readers.byte_source import cannot_read
+
+    if not os.path.exists(path):
+        raise cannot_read(path, FileNotFoundError(2, "No such file or directory"))
+    return Ledger.open(path)
+
+
+def _selection(option: str, pairs: Names | None, is_where: bool = False) -> dict[str, Any]:
+    """Return the arguments that select rows, from NAME=VALUE pairs."""
+    result: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, sign, text = pair.partition("=")
+        if sign and name in ("since", "until") and not is_where:
+            result[name] = text
+        elif sign and name == "exclude" and not is_where:
+            begin, dots, end = text.partition("..")
+            result.setdefault("exclude", []).append((begin, end) if dots else begin)
+        elif not sign or not name.rstrip("!"):
+            raise opt.bad(option, f"{pair!r} is not COLUMN=VALUES or COLUMN!=VALUES")
+        else:
+            values = list(opt.names([text]))
+            condition = {"not": values} if name.endswith("!") else values
+            result.setdefault("where", {})[name.removesuffix("!")] = condition
+    return result
+
+
+def _parse(option: str, text: str, kind: Callable[[str], Any], **words: Any) -> Any:
+    """Return a number, or the value of a word."""
+    if text in words:
+        return words[text]
+    try:
+        return kind(text)
+    except ValueError:
+        number = "an integer" if kind is int else "a number"
+        problem = f"{text!r} is neither {number} nor {next(iter(words))}"
+        raise opt.bad(option, problem) from None
+
+
+def _numbers(values: Any) -> list[Any]:
+    """Return values with None for NaN, which a table shows as empty."""
+    return [None if value != value else value for value in values]
+
+
+def _escape(value: str | None) -> str:
+    """Return the value of a segment as part of a file name; different values stay different.
+
+    Characters that are not letters, digits, or one of -_. become %XX. The names of a missing and
+    of an empty value have parentheses, which no other name has.
+    """
+    if not value:
+        return "(missing)" if value is None else "(empty)"
+    safe = "-_" if value.strip(".") == "" else "-_."
+    return "".join(
+        c if c.isalnum() or c in safe else "".join(f"%{byte:02X}" for byte in c.encode())
+        for c in value
+    )
+
+
+def _require_folder(report: str | None) -> None:
+    if report is not None and not os.path.isdir(os.path.dirname(os.path.realpath(report))):
+        raise opt.bad("--report", f"the folder of {report} does not exist")
+
+
+def _write_report(
+    report: str, path: str, book: Any, charts: Any, tests: Any, chosen: dict[str, Any]
+) -> None:
+    from counterpoise.atomic_write import atomic_write
+    from counterpoise.ledger.html_report import page
+
+    size = max(3, len(charts.start) // 12)
+    text = page(os.path.basename(path), charts, tests, book.weights(size, **chosen))
+    with atomic_write(report, "the report") as file:
+        file.write(text.encode())
+    messages.info(f"report: {report}")

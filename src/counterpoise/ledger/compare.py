@@ -92,12 +92,17 @@ class Comparison:
     g_mean: Matrix
 
     def largest_shifts(self, count: int = 10) -> list[tuple[Any, str, float, float, float, float]]:
-        """Return class, feature, shift, its p, spread and its p of the features that moved most.
+        """List the features that moved most.
 
         Parameters
         ----------
         count : int, default=10
             Number of features.
+
+        Returns
+        -------
+        list of tuple
+            Class, feature, shift, its p, spread and its p.
         """
         ratio = np.where(self.spread > 0, np.nan_to_num(self.spread, nan=1.0), 1.0)
         size = np.nan_to_num(np.abs(self.shift)) + np.abs(np.log(ratio))

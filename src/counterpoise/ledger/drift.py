@@ -117,7 +117,7 @@ class Drift:
         return any_alarm
 
     def largest_shifts(self, bucket: int, count: int = 3) -> list[tuple[Any, str, float]]:
-        """Return class, feature and z of the largest alarms in a bucket.
+        """List the largest alarms of features in a bucket.
 
         Parameters
         ----------
@@ -125,6 +125,11 @@ class Drift:
             Its number, from 0.
         count : int, default=3
             Number of features.
+
+        Returns
+        -------
+        list of tuple
+            Class, feature and z.
         """
         z = np.where(self.alarm[bucket], np.abs(self.z[bucket]), 0.0)
         return [

@@ -58,14 +58,15 @@ def open_inputs(
 
     A frame without a name is named after its content: the same frame is the same input.
     """
-    if isinstance(data, (str, os.PathLike)):
-        return [(formats.source(os.fspath(data)), Records.key(os.fspath(data), path))]
-    if _is_source(data):
-        return [(data, name if name and data.path != "-" else Records.key(data.path, path, name))]
-    if isinstance(data, (list, tuple)) and data and all(
-        isinstance(one, (str, os.PathLike)) or _is_source(one) for one in data
-    ):  # fmt: skip
-        return [pair for one in data for pair in open_inputs(one, None, path, needed)]
+    if _is_input(data):
+        source = data if hasattr(data, "chunks") else formats.source(os.fspath(data))
+        if name is not None and source is data and source.path != "-":
+            return [(source, name)]
+        return [(source, Records.key(source.path, path, name))]
+    if isinstance(data, (list, tuple)) and data and all(map(_is_input, data)):
+        names = [name if getattr(one, "path", None) == "-" else None for one in data]
+        pairs = zip(data, names, strict=True)
+        return [pair for one, own in pairs for pair in open_inputs(one, own, path, needed)]
     frame = FrameSource(_table(data), name=name or "the frame")
     if name is None:
         chunks = list(frame.chunks(BATCH, ReadPosition(), {}, needed))
@@ -73,8 +74,9 @@ def open_inputs(
     return [(frame, name)]
 
 
-def _is_source(data: Any) -> bool:
-    return hasattr(data, "chunks") and hasattr(data, "verify")
+def _is_input(data: Any) -> bool:
+    is_source = hasattr(data, "chunks") and hasattr(data, "verify")
+    return is_source or isinstance(data, (str, os.PathLike))
 
 
 def _table(data: Any) -> pa.Table:

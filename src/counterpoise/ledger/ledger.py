@@ -28,7 +28,7 @@ from counterpoise.ledger.jackknife import (
     weights_over_time,
 )
 from counterpoise.ledger.metadata import LedgerColumns, LedgerMetadata
-from counterpoise.ledger.query import Snapshot
+from counterpoise.ledger.query import Snapshot, listed
 from counterpoise.ledger.storage import File, identity
 from counterpoise.readers.chunk import ReadPosition
 from counterpoise.tables.model import TableModel
@@ -59,6 +59,8 @@ class Ledger:
         The file.
     notes : list of Message
         Messages of the last :meth:`learn`.
+    changed_rows : dict of str to int
+        Rows of each input that the last :meth:`learn` or :meth:`unlearn` has added or subtracted.
 
     Examples
     --------
@@ -79,6 +81,7 @@ class Ledger:
     def __init__(self, file: File, metadata: LedgerMetadata, given: Mapping[str, Any]) -> None:
         self.path = file.path
         self.notes: list[Message] = []
+        self.changed_rows: dict[str, int] = {}
         self._file, self._metadata, self._given = file, metadata, dict(given)
         self._snapshot: Snapshot | None = None
         self._wait = DEFAULT_WAIT_SECONDS
@@ -124,6 +127,10 @@ class Ledger:
             ``max_values``, the largest number of values of a column of ``by`` (1000 by default);
             ``seed``, ``missing``, ``classes``, ``decimal`` and ``time_format``, as of
             :class:`~counterpoise.TableClassifier`.
+
+        Returns
+        -------
+        Ledger
         """
         for name in settings:
             if name not in SETTINGS:
@@ -172,15 +179,17 @@ class Ledger:
         name: str | None = None,
         allow_overlap: bool = False,
         allow_new_columns: bool = False,
+        stop: Callable[[], bool] = lambda: False,
+        watch: ingest.Watch = lambda source, rows: None,
     ) -> int:
-        """Learn rows that were not learned yet, and return their number.
+        """Learn rows that were not learned yet.
 
         An input is recognized by its content: learning it again learns new rows at its end. A frame
         is learned completely or not at all; files are written every million rows.
 
         Parameters
         ----------
-        data : path, list of paths, reader or data frame
+        data : path, reader, list of these, or data frame
             A file as ``counterpoise learn`` takes it, a result of ``counterpoise.readers.source``,
             or a frame of pandas, polars or Arrow, a dict of columns, or a list of dicts.
         name : str, optional
@@ -190,39 +199,23 @@ class Ledger:
             Learn an input that begins like another one.
         allow_new_columns : bool, default=False
             Learn a table with more or fewer columns than earlier ones, 0 where absent.
+        stop : callable, optional
+            Returns whether to end; the rows of complete batches are learned.
+        watch : callable, optional
+            Called with the reader and the number of rows of each chunk.
+
+        Returns
+        -------
+        int
+            The number of new rows.
         """
         inputs = self._open_inputs(data, name)
-        new = self.learn_from(
-            inputs, allow_overlap=allow_overlap, allow_new_columns=allow_new_columns
-        )
-        return sum(new.values())
-
-    def learn_from(
-        self,
-        inputs: list[ingest.Input],
-        stop: Callable[[], bool] = lambda: False,
-        watch: ingest.Watch = lambda source, rows: None,
-        allow_overlap: bool = False,
-        allow_new_columns: bool = False,
-    ) -> dict[str, int]:
-        """Learn new rows of inputs with their names until ``stop`` is true; return their numbers.
-
-        Parameters
-        ----------
-        inputs : list of (Source, str)
-            The inputs, each with its name in the records.
-        stop : callable
-            Returns whether to end; complete batches are learned.
-        watch : callable
-            Called with the source and the number of rows of each chunk.
-        allow_overlap, allow_new_columns : bool, default=False
-            As of :meth:`learn`.
-        """
         with self.lock() as metadata:
             new, self.notes = ingest.learn(
                 self._file, metadata, inputs, stop, watch, allow_overlap, allow_new_columns
             )
-        return new
+        self.changed_rows = {source.name: new[key] for source, key in inputs if key in new}
+        return sum(new.values())
 
     def add_cells(
         self,
@@ -247,13 +240,17 @@ class Ledger:
         return ingest.learn_cells(self._file, self._metadata, cells, encoding, dropped, name)
 
     def unlearn(
-        self, data: Any, where: Mapping[str, Any] | None = None, name: str | None = None
+        self,
+        data: Any,
+        where: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        watch: ingest.Watch = lambda source, rows: None,
     ) -> int:
-        """Subtract rows exactly from their cells, and return their number.
+        """Subtract rows exactly from their cells, all of them or none.
 
         Parameters
         ----------
-        data : path, reader or data frame
+        data : path, reader, list of these, or data frame
             As of :meth:`learn`. A file must have been learned, and must begin as it did then.
         where : dict, optional
             Columns and the value that each must have, such as ``{"customer": 123}``; a column need
@@ -261,31 +258,24 @@ class Ledger:
             deleted. With a condition the record stays, and each row is subtracted once.
         name : str, optional
             Name of a frame when it was learned.
+        watch : callable, optional
+            As of :meth:`learn`.
+
+        Returns
+        -------
+        int
+            The number of rows.
         """
         inputs = self._open_inputs(data, name)
-        rows = RowFilter({key: (str(value),) for key, value in where.items()}) if where else None
-        return sum(self.unlearn_from(inputs, rows).values())
-
-    def unlearn_from(
-        self,
-        inputs: list[ingest.Input],
-        where: RowFilter | None = None,
-        watch: ingest.Watch = lambda source, rows: None,
-    ) -> dict[str, int]:
-        """Subtract rows of inputs, all of them or none; return the number of rows of each input.
-
-        Parameters
-        ----------
-        inputs, watch
-            As of :meth:`learn_from`.
-        where : RowFilter, optional
-            Condition that rows must meet.
-        """
+        values = {key: tuple(map(str, listed(value))) for key, value in (where or {}).items()}
+        rows = RowFilter(values) if values else None
         with self.lock() as metadata:
-            return ingest.unlearn(self._file, metadata, inputs, where, watch)
+            removed = ingest.unlearn(self._file, metadata, inputs, rows, watch)
+        self.changed_rows = {source.name: removed[key] for source, key in inputs}
+        return sum(removed.values())
 
     def rollup(self, until: Any, every: str = "month") -> int:
-        """Merge old buckets into coarser ones, and return the decrease of cells.
+        """Merge old buckets into coarser ones; sums do not change.
 
         Parameters
         ----------
@@ -293,6 +283,11 @@ class Ledger:
             Coarse buckets that end by then are made.
         every : str, default="month"
             Their size.
+
+        Returns
+        -------
+        int
+            The decrease of cells.
         """
         end = time_buckets.parse_time(until, "until")
         time_buckets.require_every(every, self._metadata.settings.every)
@@ -300,12 +295,17 @@ class Ledger:
             return ingest.rollup(self._file, metadata, end, every)
 
     def drop(self, until: Any) -> int:
-        """Drop old buckets, as if their rows had never been learned; return the number of cells.
+        """Drop old buckets, as if their rows had never been learned.
 
         Parameters
         ----------
         until : str, date, datetime or float
             Rows before this time are dropped, and not learned again.
+
+        Returns
+        -------
+        int
+            The number of cells.
         """
         end = time_buckets.parse_time(until, "until")
         with self.lock() as metadata:
@@ -324,9 +324,6 @@ class Ledger:
     ) -> BalancedRidgeClassifier:
         """Return the model of a selection of rows, equal to one that learned just these.
 
-        Its ``names_`` are the features that are not 0 in every row, and ``selection_`` is the
-        selection. :meth:`encode` makes rows for it.
-
         Parameters
         ----------
         since, until : str, date, datetime or float, optional
@@ -340,6 +337,12 @@ class Ledger:
             the latest bucket have their full weight.
         **options : object
             Parameters of :class:`~counterpoise.BalancedRidgeClassifier`, such as ``ridge``.
+
+        Returns
+        -------
+        BalancedRidgeClassifier
+            Its ``names_`` are the features that are not 0 in every row, and ``selection_`` is the
+            selection. :meth:`encode` makes rows for it.
         """
         with self._query() as snapshot:
             selection = snapshot.select(since, until, where, exclude, half_life)
@@ -356,7 +359,7 @@ class Ledger:
         half_life: Any = None,
         **options: Any,
     ) -> dict[Any, BalancedRidgeClassifier]:
-        """Return one model for each segment, by value or by tuple of the values of several columns.
+        """Return one model for each segment.
 
         Segments that have rows of one class are left out.
 
@@ -371,6 +374,11 @@ class Ledger:
             As of :meth:`model`.
         **options : object
             As of :meth:`model`.
+
+        Returns
+        -------
+        dict
+            Models by value, or by tuple of the values of several columns.
         """
         with self._query() as snapshot:
             selection = snapshot.select(since, until, where, exclude, half_life)
@@ -408,6 +416,13 @@ class Ledger:
             As of :meth:`learn`, with the labels. Categories that were never learned are 0.
         model : BalancedRidgeClassifier, optional
             Model whose features rows have; by default they have all features of the ledger.
+
+        Returns
+        -------
+        X : ndarray of shape (n, d)
+            The rows.
+        y : ndarray of shape (n,)
+            Their labels.
         """
         self._refresh()
         encoding = self._metadata.encoding
@@ -453,7 +468,7 @@ class Ledger:
         return {name: record.mark.rows for name, record in self._metadata.records.items()}
 
     def compare(self, a: Mapping[str, Any], b: Mapping[str, Any], **options: Any) -> Comparison:
-        """Compare two selections: counts, features, weights, and both models on both selections.
+        """Return counts, features, weights and losses of two selections and their models.
 
         Parameters
         ----------
@@ -463,6 +478,10 @@ class Ledger:
         **options : object
             Parameters of the models: ``ridge``, ``class_weight``, ``class_factors``, ``scale``,
             ``fit_intercept`` and ``penalize_intercept``.
+
+        Returns
+        -------
+        Comparison
         """
         with self._query() as snapshot:
             return compare(snapshot, a, b, options)
@@ -480,7 +499,7 @@ class Ledger:
         exclude: Any = None,
         **options: Any,
     ) -> Backtest:
-        """Evaluate models of earlier buckets on later ones: exact losses and estimated G-means.
+        """Return exact losses and estimated G-means of models of earlier buckets on later ones.
 
         Where several values are given, every combination is a setting. All are tested on the same
         buckets: those after the longest training.
@@ -501,6 +520,10 @@ class Ledger:
             As of :meth:`model`.
         **options : object
             As of :meth:`compare`.
+
+        Returns
+        -------
+        Backtest
         """
         with self._query() as snapshot:
             series = snapshot.series(since, until, where, exclude)
@@ -517,7 +540,7 @@ class Ledger:
         exclude: Any = None,
         **options: Any,
     ) -> Drift:
-        """Compare the loss and the features of each bucket with earlier buckets, with limits.
+        """Return the differences of the loss and the features of each bucket from earlier ones.
 
         Parameters
         ----------
@@ -529,6 +552,10 @@ class Ledger:
             As of :meth:`model`.
         **options : object
             As of :meth:`compare`.
+
+        Returns
+        -------
+        Drift
         """
         with self._query() as snapshot:
             series = snapshot.series(since, until, where, exclude)
@@ -553,6 +580,10 @@ class Ledger:
             As of :meth:`model`.
         **options : object
             As of :meth:`compare`.
+
+        Returns
+        -------
+        Weights
         """
         with self._query() as snapshot:
             series = snapshot.series(since, until, where, exclude)
@@ -569,6 +600,10 @@ class Ledger:
             A result of :meth:`model`.
         X : array-like of shape (n, d), optional
             Rows whose scores are to have standard errors, from :meth:`encode`.
+
+        Returns
+        -------
+        Uncertainty
         """
         with self._query() as snapshot:
             return estimate_uncertainty(snapshot, model, X)

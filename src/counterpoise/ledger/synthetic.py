@@ -17,7 +17,7 @@ COUNTRIES, SHARES = ("DE", "FR", "NL", "US", "NO"), (0.4, 0.25, 0.15, 0.2, 0.1)
 
 
 def payments(days: int = 366, rows: int = 400, seed: int = 1) -> list[pa.Table]:
-    """Return tables of synthetic payments, one before Norway was added and one from then on.
+    """Make tables of synthetic payments, one before Norway was added and one from then on.
 
     Parameters
     ----------
@@ -27,6 +27,11 @@ def payments(days: int = 366, rows: int = 400, seed: int = 1) -> list[pa.Table]:
         Payments of an ordinary day.
     seed : int, default=1
         Of the random numbers.
+
+    Returns
+    -------
+    list of pyarrow.Table
+        With the columns at, country, amount, age, night, retries (the second only) and fraud.
 
     Examples
     --------
