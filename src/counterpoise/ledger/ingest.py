@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
@@ -89,17 +89,15 @@ def _table(data: Any) -> pa.Table:
         raise DataError(f"the frame cannot be read: {' '.join(str(error).split())[:200]}") from None
 
 
-@dataclass
-class Pending:
-    """Rows that were read, and are not in their cells yet."""
+class EncodedRows(NamedTuple):
+    """Rows of a chunk, with their buckets and segments."""
 
-    X: list[Rows] = field(default_factory=list)
-    y: list[Labels] = field(default_factory=list)
-    weight: list[Vector | None] = field(default_factory=list)
-    start: list[Counts] = field(default_factory=list)
-    stop: list[Counts] = field(default_factory=list)
-    segment: list[Counts] = field(default_factory=list)
-    rows: int = 0
+    X: Rows
+    y: Labels
+    weight: Vector | None
+    start: Counts
+    stop: Counts
+    segment: Counts
 
 
 class CellKey(NamedTuple):
@@ -133,7 +131,7 @@ class RowGrouper:
         self._guards, self._has_earlier = guards, False
         self._segments = {segment: i for i, segment in enumerate(metadata.segments)}
         self._labels = {label: i for i, label in enumerate(metadata.labels)}
-        self._pending = Pending()
+        self._encoded: list[EncodedRows] = []  # rows that are not in their cells yet
         self._kinds: dict[str, str] = {}
         self._is_first = not metadata.labels
 
@@ -181,23 +179,17 @@ class RowGrouper:
         self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
         if self._guards is not None:
             self._guards.notice_columns(chunk, missing, before, self.encoding, self._has_earlier)
-        kept, pending, X = encoded.kept, self._pending, encoded.X
-        start, stop = self._buckets(chunk, kept)
+        X, y, weight, kept = encoded.X, encoded.y, encoded.weight, encoded.kept
         if sp.issparse(X) and X.shape[1] <= MAX_DENSE_FEATURES:
             X = X.toarray()
-        pending.segment.append(self._segment_numbers(chunk, kept))
-        pending.start.append(start)
-        pending.stop.append(stop)
-        pending.X.append(X)
-        pending.y.append(encoded.y)
-        pending.weight.append(encoded.weight)
-        pending.rows += X.shape[0]
+        bounds, segment = self._buckets(chunk, kept), self._segment_numbers(chunk, kept)
+        self._encoded.append(EncodedRows(X, y, weight, *bounds, segment))
         return kept
 
     @property
     def is_full(self) -> bool:
         """Whether the rows fill a batch."""
-        rows = self._pending.rows
+        rows = sum(len(part.y) for part in self._encoded)
         return rows >= BATCH_ROWS or rows * max(len(self.encoding.features), 1) >= BATCH_VALUES
 
     def _buckets(self, chunk: Chunk, kept: Flags) -> tuple[Counts, Counts]:
@@ -251,29 +243,28 @@ class RowGrouper:
 
     def group(self) -> dict[Key, tuple[int, int, Moments, StoredCell | None]]:
         """Return end, rows and moments of the new rows of each cell, and the cell in the file."""
-        pending, self._pending = self._pending, Pending()
-        if not pending.rows:
+        parts, self._encoded = [part for part in self._encoded if len(part.y)], []
+        if not parts:
             return {}
         d = len(self.encoding.features)
         if not d:
             raise DataError("no column is left to learn from")
-        weight = None
-        if pending.weight[0] is not None:
-            weight = np.concatenate([np.asarray(one) for one in pending.weight])
-        classes, codes = np.unique(np.concatenate(pending.y), return_inverse=True)
+        rows, labels, weights, *columns = zip(*parts, strict=True)
+        start, stop, segment = map(np.concatenate, columns)
+        weight = None if weights[0] is None else np.concatenate(weights)
+        classes, codes = np.unique(np.concatenate(labels), return_inverse=True)
         numbers = [self._labels.setdefault(one, len(self._labels)) for one in classes.tolist()]
-        start, stop, segment = map(np.concatenate, (pending.start, pending.stop, pending.segment))
         label = np.array(numbers)[codes]
         order = np.lexsort((label, segment, start))
         keys = np.column_stack([start, segment, label])[order]
         ends = np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1
-        X, stop = _concatenate(pending.X, d)[order], stop[order]
+        X, stop = _concatenate(rows, d)[order], stop[order]
         weight = None if weight is None else weight[order]
-        labels, result = _array(self._labels), {}
+        names, result = _array(self._labels), {}
         stored = self._stored(int(keys[0, 0]), int(keys[-1, 0]))
         for i, j in pairwise([0, *ends.tolist(), len(order)]):
             key = Key(*keys[i].tolist())
-            own, before, anchor = labels[key.label : key.label + 1], stored.get(key), None
+            own, before, anchor = names[key.label : key.label + 1], stored.get(key), None
             if before is not None:
                 anchor = np.zeros(d)
                 anchor[: before.d] = np.frombuffer(before.data, count=before.d)
@@ -289,7 +280,7 @@ class RowGrouper:
         return {}
 
 
-def _concatenate(parts: list[Rows], d: int) -> Rows:
+def _concatenate(parts: Sequence[Rows], d: int) -> Rows:
     """Return rows as one matrix; the rows read first may have fewer features."""
     if any(sp.issparse(part) for part in parts):
         wide = [sp.csr_array(part) for part in parts]

@@ -23,7 +23,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
-from operator import lt
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +101,11 @@ SCHEMA = (
         for table in ("cells", "totals")
     ),
 )
+ERROR_NUMBERS = {  # of the system, by the beginning of the name of an error of SQLite
+    errno.ENOSPC: ("SQLITE_FULL",),
+    errno.EACCES: ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN"),
+    errno.EIO: ("SQLITE_IOERR",),
+}
 BLOCK = 128  # cells that are read at a time: more would not stay in the cache
 TIMEOUT = 60  # seconds to wait for another connection
 MAX_LISTED_SEGMENTS = 10_000  # segments that a condition of SQL lists
@@ -304,31 +308,20 @@ class File:
         if len(segments) <= MAX_LISTED_SEGMENTS:
             where += f" AND segment IN ({', '.join(map(str, segments))})"
         query = f"SELECT start, segment, data FROM {table} WHERE {where} ORDER BY start, segment"
-        found = self._base().execute(query, (int(heads["label"][0]), keys[0][0], keys[-1][0]))
-        i, before = 0, (-np.inf, -np.inf)
+        cursor = self._base().execute(query, (int(heads["label"][0]), keys[0][0], keys[-1][0]))
+        i = 0
         while i < len(keys):
-            rows = found.fetchmany(BLOCK)
-            mine = [(start, segment) for start, segment, _ in rows]
-            data = [value for _, _, value in rows]
-            try:
-                is_sorted = all(map(lt, [before, *mine], mine))
-            except TypeError:
-                is_sorted = False
-            if not (rows and is_sorted):
+            batch = cursor.fetchmany(BLOCK)
+            wanted = set(keys[i : i + len(batch)])
+            rows = [row for row in batch if row[:2] in wanted]
+            if not batch or [row[:2] for row in rows] != keys[i : i + len(rows)]:
                 raise self.damaged("a cell is missing")
-            before = mine[-1]
-            if mine != keys[i : i + len(mine)]:  # there are other cells between them
-                wanted = set(keys[i : i + len(mine)])
-                data = [value for key, value in zip(mine, data, strict=True) if key in wanted]
-                mine = [key for key in mine if key in wanted]
-                if mine != keys[i : i + len(mine)]:
-                    raise self.damaged("a cell is missing")
-            if mine:
-                block = Block(heads[i : i + len(mine)], data)
-                if set(map(type, data)) != {bytes} or not block.is_intact():
+            if rows:
+                block = Block(heads[i : i + len(rows)], [row[2] for row in rows])
+                if set(map(type, block.data)) != {bytes} or not block.is_intact():
                     raise self.damaged("a cell is not as it was written")
                 yield block
-                i += len(mine)
+                i += len(rows)
 
     def block(self, table: str, heads: BucketIndex) -> Block:
         """Return cells in the order of the index; each is verified."""
@@ -484,20 +477,17 @@ class File:
         try:
             yield
         except sqlite3.Error as error:
-            name, text = getattr(error, "sqlite_errorname", ""), str(error)
-            if name.startswith("SQLITE_FULL"):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path) from None
-            if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN")):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), self.path) from None
+            name = getattr(error, "sqlite_errorname", "")
+            for code, names in ERROR_NUMBERS.items():
+                if name.startswith(names):
+                    raise OSError(code, os.strerror(code), self.path) from None
             if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
                 raise BusyError(
                     f"{self.path} is being written by {self._writer()}; try again when it has ended"
                 ) from None
             if name.startswith("SQLITE_NOMEM"):
                 raise MemoryError from None
-            if name.startswith("SQLITE_IOERR"):
-                raise OSError(errno.EIO, text, self.path) from None
-            raise self.damaged(text) from None
+            raise self.damaged(str(error)) from None
         except UnicodeDecodeError:  # in a message of SQLite, which quotes the file
             raise self.damaged("a name in it is not text") from None
 
