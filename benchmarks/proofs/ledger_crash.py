@@ -36,12 +36,12 @@ ROLLUP = ["rollup", "l", "--until", "2025-01-01", "--every", "quarter"]
 
 
 def contents(path):
-    """All that a ledger holds, but for who wrote it and how often."""
+    """Everything in a ledger except the last writer."""
     base = sqlite3.connect(path)
     tables = ("cells", "totals", "heads", "meta")
     found = {name: sorted(base.execute(f"SELECT * FROM {name}").fetchall()) for name in tables}
     base.close()
-    found["meta"] = [row for row in found["meta"] if row[0] not in ("writer", "change", "digest")]
+    found["meta"] = [row for row in found["meta"] if row[0] not in ("writer", "digest")]
     return found
 
 

@@ -117,6 +117,17 @@ def test_each_segment_has_a_model_with_a_share_of_the_whole(year):
     assert np.allclose(alone.coef_, ledger.model(where={"country": "DE"}).coef_, rtol=1e-12)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_segments_without_rows_in_the_selection_have_no_model(tmp_path, share):
+    at = ["2024-01-01", "2024-01-01", "2024-01-02", "2024-01-02"] * 2
+    frame = {"at": at, "x": np.arange(8.0), "y": [0, 1] * 4, "land": ["DE", "DE", "NO", "NO"] * 2}
+    keys = {"label": "y", "timestamp": "at", "by": "land"}
+    with Ledger.open(tmp_path / "l", **keys) as ledger:
+        ledger.learn(frame)
+        assert list(ledger.models("land", share)) == ["DE", "NO"]
+        assert list(ledger.models("land", share, until="2024-01-02")) == ["DE"]
+
+
 @pytest.mark.slow
 def test_a_model_can_go_on_learning_and_forgetting(year):
     ledger, beside = year

@@ -370,9 +370,7 @@ class Ledger:
         share_of_all : float, default=0
             Weight of every row of the selection in each model, in addition to the weight 1 of the
             rows of the segment.
-        since, until, where, exclude, half_life
-            As of :meth:`model`.
-        **options : object
+        since, until, where, exclude, half_life, options
             As of :meth:`model`.
 
         Returns
@@ -516,10 +514,8 @@ class Ledger:
             The ridge.
         features : dict of str to list of str, optional
             Subsets of the features by name; a column stands for all its features.
-        since, until, where, exclude
-            As of :meth:`model`.
-        **options : object
-            As of :meth:`compare`.
+        since, until, where, exclude, options
+            As of :meth:`model` and :meth:`compare`.
 
         Returns
         -------
@@ -548,10 +544,8 @@ class Ledger:
             Buckets that the model of the loss has learned.
         level : float, default=0.01
             Largest probability of an alarm in a bucket, if nothing changes.
-        since, until, where, exclude
-            As of :meth:`model`.
-        **options : object
-            As of :meth:`compare`.
+        since, until, where, exclude, options
+            As of :meth:`model` and :meth:`compare`.
 
         Returns
         -------
@@ -576,10 +570,8 @@ class Ledger:
         ----------
         size : int, default=30
             Buckets of an interval.
-        since, until, where, exclude
-            As of :meth:`model`.
-        **options : object
-            As of :meth:`compare`.
+        since, until, where, exclude, options
+            As of :meth:`model` and :meth:`compare`.
 
         Returns
         -------

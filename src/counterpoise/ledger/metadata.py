@@ -61,7 +61,6 @@ class LedgerMetadata:
     records: Records = field(default_factory=Records)  # of inputs
     coarse: list[tuple[int, str]] = field(default_factory=list)  # (until, every) of coarser buckets
     dropped: int | None = None  # all rows before this time were dropped
-    change: int = 0  # number of transactions that wrote
 
     @classmethod
     def create(cls, given: Mapping[str, Any], path: str) -> LedgerMetadata:
@@ -101,7 +100,6 @@ class LedgerMetadata:
                 records,
                 [(until, every) for until, every in values["coarse"]],
                 values["dropped"],
-                values["change"],
             )
             metadata._require_possible()
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
@@ -140,7 +138,6 @@ class LedgerMetadata:
             ),
             "dropped": self.dropped is None
             or (type(self.dropped) is int and abs(self.dropped) < MAX_TIMESTAMP),
-            "change": type(self.change) is int and self.change >= 0,
         }
         for name, is_possible in possible.items():
             if not is_possible:
@@ -163,26 +160,21 @@ class LedgerMetadata:
         self._require_memory()
         if self.settings.by:
             file.put_totals(self.label_array(), self.width)
-        encoding = self.encoding
-        self.change += 1
-        features = [list(one) for one in encoding.features]
+        features = [list(one) for one in self.encoding.features]
+        stored = ("mark", "starts", "dropped", "gone")
         inputs = {
-            name: {
-                "mark": asdict(one.mark), "starts": one.starts, "dropped": one.dropped,
-                "gone": one.gone,
-            }
-            for name, one in self.records.items()
-        }  # fmt: skip
+            name: {field: value for field, value in asdict(record).items() if field in stored}
+            for name, record in self.records.items()
+        }
         file.put_values(
             {
                 "settings": asdict(self.settings),
-                "encoding": {**encoding.plain(), "features": features},
+                "encoding": {**self.encoding.plain(), "features": features},
                 "labels": self.labels,
                 "segments": self.segments,
                 "inputs": inputs,
                 "coarse": self.coarse,
                 "dropped": self.dropped,
-                "change": self.change,
             }
         )
 
