@@ -43,8 +43,8 @@ plt.show()
 # What moved on the days of the strongest alarms, and in which class.
 strongest = sorted(range(len(days)), key=lambda g: -abs(drift.z[g] * drift.alarm[g]).max())[:4]
 for g in sorted(strongest):
-    said = ", ".join(f"{label}: {name} {z:+.1f}" for label, name, z in drift.moved(g, 2))
-    print(f"{days[g]:%d %B}  {said}")
+    text = ", ".join(f"{label}: {name} {z:+.1f}" for label, name, z in drift.largest_shifts(g, 2))
+    print(f"{days[g]:%d %B}  {text}")
 
 # %%
 # Weights over the year, by stretches of thirty days, with their standard errors.
