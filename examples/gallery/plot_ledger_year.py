@@ -21,7 +21,7 @@ from counterpoise.ledger import payments
 folder = tempfile.TemporaryDirectory()
 path = Path(folder.name) / "year.ledger"
 ledger = Ledger.open(path, label="fraud", timestamp="at", by="country")
-rows = sum(ledger.learn(table) for table in payments(rows=150))
+rows = sum(ledger.learn(table, allow_new_columns=True) for table in payments(rows=150))
 print(f"{rows:,} rows became {path.stat().st_size / 1e6:.1f} MB of sums")
 
 # %%

@@ -135,6 +135,37 @@ def test_whoever_is_killed_while_learning_ends_with_the_bits_of_others(
     assert contents(tmp_path / "l") == contents(tmp_path / "whole")
 
 
+def test_a_stopped_run_learns_complete_batches_and_continues_with_the_same_bits(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(ingest, "BATCH_ROWS", 2 * ingest.CHUNK_ROWS)
+    (table,), _ = a_year(days=60, rows=800)
+    pa.csv.write_csv(table, tmp_path / "t.csv")
+    with Ledger.open(tmp_path / "whole", **KEYS) as ledger:
+        ledger.learn(tmp_path / "t.csv")
+    chunks = []
+    with Ledger.open(tmp_path / "l", **KEYS) as ledger:
+        new = ledger.learn(
+            tmp_path / "t.csv",
+            stop=lambda: len(chunks) >= 3,
+            watch=lambda source, rows: chunks.append(rows),
+        )
+        assert sum(chunks) > new == 2 * ingest.CHUNK_ROWS == ledger.records["t.csv"]
+        assert list(ledger.changed_rows.values()) == [new]
+        assert ledger.learn(tmp_path / "t.csv") == len(table) - new
+    assert contents(tmp_path / "l") == contents(tmp_path / "whole")
+
+
+def test_an_error_in_one_file_leaves_the_files_before_it_learned(tmp_path, table):
+    pa.csv.write_csv(table, tmp_path / "a.csv")
+    (tmp_path / "b.csv").write_text((tmp_path / "a.csv").read_text() + "never,DE,1,1,1,ok\n")
+    with Ledger.open(tmp_path / "l", **KEYS) as ledger:
+        with pytest.raises(ValueError, match=r"b\.csv.*never"):
+            ledger.learn([tmp_path / "a.csv", tmp_path / "b.csv"], allow_overlap=True)
+        assert ledger.records == {"a.csv": len(table)}
+        ledger.check()
+
+
 @pytest.mark.parametrize(
     "point", ["put_cells 1", "remove_cells 1", "put_totals 1", "put_values 1", "shrink 1"]
 )
