@@ -126,9 +126,10 @@ class PartialCell:
 class RowGrouper:
     """Rows of a ledger that become moments of its cells."""
 
-    def __init__(self, metadata: LedgerMetadata, guards: Guards | None = None) -> None:
+    def __init__(self, metadata: LedgerMetadata) -> None:
         self.metadata, self.encoding = metadata, metadata.encoding
-        self._guards, self._has_earlier = guards, False
+        self._guards: Guards | None = None
+        self._has_earlier = False
         self._segments = {segment: i for i, segment in enumerate(metadata.segments)}
         self._labels = {label: i for i, label in enumerate(metadata.labels)}
         self._encoded: list[EncodedRows] = []  # rows that are not in their cells yet
@@ -344,8 +345,8 @@ class CellWriter(RowGrouper):
 
     window: Window | None = None  # a ledger has no progressive scores
 
-    def __init__(self, file: File, metadata: LedgerMetadata, guards: Guards | None = None) -> None:
-        super().__init__(metadata, guards)
+    def __init__(self, file: File, metadata: LedgerMetadata) -> None:
+        super().__init__(metadata)
         self.file, self.path, self.records = file, file.path, metadata.records
         self.formerly: dict[str, str] = {}
         self._key, self._record = "", Record()
@@ -399,17 +400,6 @@ class CellWriter(RowGrouper):
             self.write_metadata()
             self.file.commit()
             self._is_unsaved = False
-
-    def add_cells(self, cells: Mapping[CellKey, PartialCell], source: str) -> None:
-        """Add cells of other processes, with the features of this encoding."""
-        written = []
-        for place, cell in cells.items():
-            segment = self._segments.setdefault(place.segment, len(self._segments))
-            key = Key(place.start, segment, self._labels.setdefault(place.label, len(self._labels)))
-            written.append(self._append(key, cell, self._stored(key.start, key.start).get(key)))
-        for at, name in enumerate(self.metadata.settings.by):
-            self._require_few(name, {segment[at] for segment in self._segments}, source)
-        self.file.put_cells(written)
 
     def _append(self, key: Key, more: PartialCell, stored: StoredCell | None) -> StoredCell:
         """Return a cell with more rows, as it will be stored."""
@@ -485,149 +475,145 @@ class CellWriter(RowGrouper):
             name = self.encoding.features[error.feature].name
             raise DataError(precision_error(name)) from None
 
+    # Changes of the ledger, each in one transaction or more
 
-def learn(
-    file: File,
-    metadata: LedgerMetadata,
-    inputs: list[Input],
-    stop: Callable[[], bool],
-    watch: Watch,
-    allow_overlap: bool,
-    allow_new_columns: bool,
-) -> tuple[dict[str, int], list[Message]]:
-    """Learn the new rows of several inputs; return their number for each input, and messages.
+    def learn_all(
+        self,
+        inputs: list[Input],
+        stop: Callable[[], bool],
+        watch: Watch,
+        allow_overlap: bool,
+        allow_new_columns: bool,
+    ) -> tuple[dict[str, int], list[Message]]:
+        """Learn the new rows of several inputs; return their number for each input, and messages.
 
-    Everything is written after each file and after ``EVERY`` rows, and a frame in one transaction.
-    After an error the rows written before stay.
-    """
-    guards = Guards(file.path, allow_new_columns=allow_new_columns)
-    are_frames = all(isinstance(source, FrameSource) for source, _ in inputs)
+        Everything is written after each file and after ``EVERY`` rows, and a frame in one
+        transaction. After an error the rows written before stay.
+        """
+        self._guards = Guards(self.path, allow_new_columns=allow_new_columns)
+        are_frames = all(isinstance(source, FrameSource) for source, _ in inputs)
 
-    def after_chunk(source: Source, chunk: Chunk, _: Any) -> None:
-        watch(source, chunk.rows)
+        def after_chunk(source: Source, chunk: Chunk, _: Any) -> None:
+            watch(source, chunk.rows)
 
-    with file.writing():
-        writer = CellWriter(file, metadata, guards)
-        every = math.inf if are_frames else EVERY
-        new = learn_inputs(writer, inputs, every, stop, after_chunk, allow_overlap)
-    for key in list(new)[-1:]:
-        new[key] -= writer.pending_rows  # of a batch that a signal has interrupted
-    return new, list(guards.notes.values())
+        with self.file.writing():
+            every = math.inf if are_frames else EVERY
+            new = learn_inputs(self, inputs, every, stop, after_chunk, allow_overlap)
+        for key in list(new)[-1:]:
+            new[key] -= self.pending_rows  # of a batch that a signal has interrupted
+        return new, list(self._guards.notes.values())
 
+    def learn_cells(
+        self,
+        cells: Mapping[CellKey, PartialCell],
+        encoding: ColumnEncoder,
+        dropped: int = 0,
+        name: str | None = None,
+    ) -> int:
+        """Learn cells of other processes with the features of an encoder; return the new rows."""
+        rows = sum(cell.rows for cell in cells.values())
+        content = hash_cells(cells, [feature.name for feature in encoding.features])
+        if not rows or any(one.mark.hash == content for one in self.records.values()):
+            return 0
+        name = name or f"frame {content}"
+        if name in self.records:
+            raise DataError(
+                f"{name!r} was learned before, with other rows; give this frame another name"
+            )
+        self.encoding = encoding
+        with self.file.writing():
+            written = []
+            for place, cell in cells.items():
+                segment = self._segments.setdefault(place.segment, len(self._segments))
+                label = self._labels.setdefault(place.label, len(self._labels))
+                key = Key(place.start, segment, label)
+                written.append(self._append(key, cell, self._stored(key.start, key.start).get(key)))
+            for at, column in enumerate(self.metadata.settings.by):
+                self._require_few(column, {segment[at] for segment in self._segments}, name)
+            self.file.put_cells(written)
+            self.records[name] = Record(ReadPosition(rows + dropped, 0, content), (), dropped)
+            self.write_metadata()
+        return rows
 
-def learn_cells(
-    file: File,
-    metadata: LedgerMetadata,
-    cells: Mapping[CellKey, PartialCell],
-    encoding: ColumnEncoder,
-    dropped: int,
-    name: str | None,
-) -> int:
-    """Learn cells of other processes in one transaction; return the number of new rows."""
-    rows = sum(cell.rows for cell in cells.values())
-    content = hash_cells(cells, [feature.name for feature in encoding.features])
-    if not rows or any(one.mark.hash == content for one in metadata.records.values()):
-        return 0
-    name = name or f"frame {content}"
-    if name in metadata.records:
-        raise DataError(
-            f"{name!r} was learned before, with other rows; give this frame another name"
-        )
-    writer = CellWriter(file, metadata)
-    writer.encoding = encoding
-    with file.writing():
-        writer.add_cells(cells, name)
-        metadata.records[name] = Record(ReadPosition(rows + dropped, 0, content), (), dropped)
-        writer.write_metadata()
-    return rows
+    def unlearn(self, inputs: list[Input], where: RowFilter | None, watch: Watch) -> dict[str, int]:
+        """Subtract rows of inputs, all of them or none; return the number for each input.
 
+        A file must have been learned; a frame need not. Without ``where`` all rows are subtracted,
+        and the record is deleted. With ``where`` rows that meet the condition are subtracted, and
+        the record contains their numbers. Rows that were unlearned or dropped before do not count.
+        """
+        result: dict[str, int] = {}
+        learned = self.records
+        with self.file.writing():
+            for source, key in inputs:
+                is_known = learned.identify(source, key, self.encoding, self.path) is not None
+                if os.path.isfile(source.path) and not is_known:
+                    raise DataError(
+                        f"{source.name} was never learned, under this or any other name; the "
+                        f"learned inputs are {', '.join(learned) or 'none'}"
+                    )
+                record = learned[key] if is_known else None
+                if record is not None:
+                    source.verify(record.mark, self.encoding.columns.is_needed)
+                rows = self.subtract(source, record, where, watch)
+                result[key] = len(rows)
+                if record is not None and where is not None:
+                    learned[key] = replace(record, gone=records.add_rows(record.gone, rows))
+                elif record is not None:
+                    del learned[key]
+            self.remove()
+            self.metadata.write(self.file)
+        return result
 
-def unlearn(
-    file: File,
-    metadata: LedgerMetadata,
-    inputs: list[Input],
-    where: RowFilter | None = None,
-    watch: Watch = lambda source, rows: None,
-) -> dict[str, int]:
-    """Subtract rows of inputs, all of them or none; return the number for each input.
+    def rollup(self, until: int, every: str) -> int:
+        """Merge whole coarse buckets before a point in time; return the decrease of cells."""
+        end = time_buckets.bucket_of(until, every)[0]
+        labels, d = self.metadata.label_array(), self.metadata.width
+        with self.file.writing():
+            heads = self.file.index().cells
+            heads = heads[heads["stop"] <= end]
+            start = time_buckets.bucket_start(heads["start"].astype(float), every)
+            stop = time_buckets.bucket_stop(start, every)
+            size = heads["stop"] - heads["start"]
+            is_finer = (heads["stop"] <= stop) & (size < stop - start)
+            finer = self.file.block("cells", heads[is_finer]).cells()
+            bounds = zip(start[is_finer].tolist(), stop[is_finer].tolist(), strict=True)
+            target = {
+                cell.key: (Key(first, cell.segment, cell.label), last)
+                for cell, (first, last) in zip(finer, bounds, strict=True)
+            }
+            merged: list[StoredCell] = []
+            finer.sort(key=lambda cell: (target[cell.key], cell.start))
+            for (key, last), group in groupby(finer, key=lambda cell: target[cell.key]):
+                own = list(group)
+                label = labels[key.label : key.label + 1]
+                total = own[0].moments(label, d)
+                for cell in own[1:]:
+                    total.append(cell.moments(label, d))
+                merged.append(StoredCell.pack(key, last, sum(cell.rows for cell in own), total))
+            self.file.remove_cells([cell.key for cell in finer])
+            self.file.put_cells(merged)
+            if finer or (end, every) not in self.metadata.coarse:
+                kept = [one for one in self.metadata.coarse if one[1] != every or one[0] > end]
+                if not any(one[1] == every for one in kept):
+                    kept.append((end, every))
+                self.metadata.coarse = kept
+                self.metadata.write(self.file)
+        self.file.shrink()
+        return len(finer) - len(merged)
 
-    A file must have been learned; a frame need not. Without ``where`` all rows are subtracted, and
-    the record is deleted. With ``where`` rows that meet the condition are subtracted, and the
-    record contains their numbers. Rows that were unlearned or dropped before do not count.
-    """
-    result: dict[str, int] = {}
-    writer, learned = CellWriter(file, metadata), metadata.records
-    with file.writing():
-        for source, key in inputs:
-            is_known = learned.identify(source, key, metadata.encoding, file.path) is not None
-            if os.path.isfile(source.path) and not is_known:
-                raise DataError(
-                    f"{source.name} was never learned, under this or any other name; the learned "
-                    f"inputs are {', '.join(learned) or 'none'}"
-                )
-            record = learned[key] if is_known else None
-            if record is not None:
-                source.verify(record.mark, metadata.encoding.columns.is_needed)
-            rows = writer.subtract(source, record, where, watch)
-            result[key] = len(rows)
-            if record is not None and where is not None:
-                learned[key] = replace(record, gone=records.add_rows(record.gone, rows))
-            elif record is not None:
-                del learned[key]
-        writer.remove()
-        metadata.write(file)
-    return result
+    def drop(self, until: int) -> int:
+        """Drop the cells before a point in time; return their number.
 
-
-def rollup(file: File, metadata: LedgerMetadata, until: int, every: str) -> int:
-    """Merge whole coarse buckets before a point in time; return the decrease of cells."""
-    end = time_buckets.bucket_of(until, every)[0]
-    labels, d = metadata.label_array(), metadata.width
-    with file.writing():
-        heads = file.index().cells
-        heads = heads[heads["stop"] <= end]
-        start = time_buckets.bucket_start(heads["start"].astype(float), every)
-        stop = time_buckets.bucket_stop(start, every)
-        size = heads["stop"] - heads["start"]
-        is_finer = (heads["stop"] <= stop) & (size < stop - start)
-        finer = file.block("cells", heads[is_finer]).cells()
-        bounds = zip(start[is_finer].tolist(), stop[is_finer].tolist(), strict=True)
-        target = {
-            cell.key: (Key(first, cell.segment, cell.label), last)
-            for cell, (first, last) in zip(finer, bounds, strict=True)
-        }
-        merged: list[StoredCell] = []
-        finer.sort(key=lambda cell: (target[cell.key], cell.start))
-        for (key, last), group in groupby(finer, key=lambda cell: target[cell.key]):
-            own = list(group)
-            label = labels[key.label : key.label + 1]
-            total = own[0].moments(label, d)
-            for cell in own[1:]:
-                total.append(cell.moments(label, d))
-            merged.append(StoredCell.pack(key, last, sum(cell.rows for cell in own), total))
-        file.remove_cells([cell.key for cell in finer])
-        file.put_cells(merged)
-        if finer or (end, every) not in metadata.coarse:
-            kept = [one for one in metadata.coarse if one[1] != every or one[0] > end]
-            if not any(one[1] == every for one in kept):
-                kept.append((end, every))
-            metadata.coarse = kept
-            metadata.write(file)
-    file.shrink()
-    return len(finer) - len(merged)
-
-
-def drop(file: File, metadata: LedgerMetadata, until: int) -> int:
-    """Drop the cells before a point in time; return their number.
-
-    Records of inputs stay, so that the rows are not learned again.
-    """
-    with file.writing():
-        heads = file.index().cells
-        require_whole(heads["start"], heads["stop"], until, "until")
-        old = heads[heads["stop"] <= until]
-        file.remove_cells([Key(*key) for key in old[list(Key._fields)].tolist()])
-        metadata.dropped = until if metadata.dropped is None else max(metadata.dropped, until)
-        metadata.write(file)
-    file.shrink()
-    return len(old)
+        Records of inputs stay, so that the rows are not learned again.
+        """
+        with self.file.writing():
+            heads = self.file.index().cells
+            require_whole(heads["start"], heads["stop"], until, "until")
+            old = heads[heads["stop"] <= until]
+            self.file.remove_cells([Key(*key) for key in old[list(Key._fields)].tolist()])
+            before = self.metadata.dropped
+            self.metadata.dropped = until if before is None else max(before, until)
+            self.metadata.write(self.file)
+        self.file.shrink()
+        return len(old)

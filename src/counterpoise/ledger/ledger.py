@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from counterpoise.atomic_write import locked
 from counterpoise.encoding.columns import parse_roles
-from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError, Message, Suggestion
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.estimators.base import engine_of
@@ -210,34 +209,12 @@ class Ledger:
             The number of new rows.
         """
         inputs = self._open_inputs(data, name)
-        with self.lock() as metadata:
-            new, self.notes = ingest.learn(
-                self._file, metadata, inputs, stop, watch, allow_overlap, allow_new_columns
+        with self.lock() as writer:
+            new, self.notes = writer.learn_all(
+                inputs, stop, watch, allow_overlap, allow_new_columns
             )
         self.changed_rows = {source.name: new[key] for source, key in inputs if key in new}
         return sum(new.values())
-
-    def add_cells(
-        self,
-        cells: Mapping[ingest.CellKey, ingest.PartialCell],
-        encoding: ColumnEncoder,
-        dropped: int = 0,
-        name: str | None = None,
-    ) -> int:
-        """Learn cells of other processes within :meth:`lock`, and return the number of new rows.
-
-        Parameters
-        ----------
-        cells : mapping of CellKey to PartialCell
-            The cells.
-        encoding : ColumnEncoder
-            Encoder of their features.
-        dropped : int
-            Number of rows that were dropped because values are missing.
-        name : str, optional
-            Their name in the records.
-        """
-        return ingest.learn_cells(self._file, self._metadata, cells, encoding, dropped, name)
 
     def unlearn(
         self,
@@ -269,8 +246,8 @@ class Ledger:
         inputs = self._open_inputs(data, name)
         values = {key: tuple(map(str, listed(value))) for key, value in (where or {}).items()}
         rows = RowFilter(values) if values else None
-        with self.lock() as metadata:
-            removed = ingest.unlearn(self._file, metadata, inputs, rows, watch)
+        with self.lock() as writer:
+            removed = writer.unlearn(inputs, rows, watch)
         self.changed_rows = {source.name: removed[key] for source, key in inputs}
         return sum(removed.values())
 
@@ -291,8 +268,8 @@ class Ledger:
         """
         end = time_buckets.parse_time(until, "until")
         time_buckets.require_every(every, self._metadata.settings.every)
-        with self.lock() as metadata:
-            return ingest.rollup(self._file, metadata, end, every)
+        with self.lock() as writer:
+            return writer.rollup(end, every)
 
     def drop(self, until: Any) -> int:
         """Drop old buckets, as if their rows had never been learned.
@@ -308,8 +285,8 @@ class Ledger:
             The number of cells.
         """
         end = time_buckets.parse_time(until, "until")
-        with self.lock() as metadata:
-            return ingest.drop(self._file, metadata, end)
+        with self.lock() as writer:
+            return writer.drop(end)
 
     # Models
 
@@ -603,12 +580,12 @@ class Ledger:
     # Transactions
 
     @contextmanager
-    def lock(self) -> Iterator[LedgerMetadata]:
-        """Lock out other writers; the value of the context is the metadata in the file."""
+    def lock(self) -> Iterator[ingest.CellWriter]:
+        """Lock out other writers; the value of the context writes into the ledger."""
         with self._file.exclusive(self._wait):
             self._refresh()
             try:
-                yield self._metadata
+                yield ingest.CellWriter(self._file, self._metadata)
             except BaseException:  # the metadata may be ahead of the file
                 if self._file.is_empty():
                     self._file.remove()

@@ -87,11 +87,11 @@ def ledger(
     """
     result = Ledger.open(path, label, timestamp, every, by, **settings)
     try:
-        with result.lock() as metadata:
-            plan = planned(df, metadata.encoding.columns)
-            encoding = encoded(plan, metadata.encoding)
-            cells, dropped = _aggregate(plan, replace(metadata, encoding=encoding))
-            result.add_cells(cells, encoding, dropped, name)
+        with result.lock() as writer:
+            plan = planned(df, writer.encoding.columns)
+            encoding = encoded(plan, writer.encoding)
+            cells, dropped = _aggregate(plan, replace(writer.metadata, encoding=encoding))
+            writer.learn_cells(cells, encoding, dropped, name)
     except BaseException:
         result.close()
         raise
