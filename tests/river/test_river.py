@@ -530,4 +530,4 @@ def test_events_unlearned_one_by_one_leave_nothing():
             model.learn_one(xs[i], int(y[i]), float(w[i]))
         for i in rng.permutation(80):
             model.unlearn_one(xs[i], int(y[i]), float(w[i]))
-        assert not model._state.begun
+        assert not model._state.is_fitted

@@ -85,7 +85,7 @@ class AutoModel:
     @property
     def n_features(self) -> int:
         """Number of features of a row."""
-        return self._candidates.first.inputs
+        return self._candidates.first.n_inputs
 
     @property
     def labels(self) -> Labels:
@@ -122,9 +122,9 @@ class AutoModel:
         return [self._candidate(one, candidates.options) for one in candidates.states.values()]
 
     def _candidate(self, state: State, options: Options) -> RidgeModel:
-        feature_map: Any = state.plan.given or state.plan.text
+        feature_map: Any = state.config.given or state.config.text
         for one, name in zip(self.params.candidates, self.params.names, strict=True):
-            if name == state.plan.text and isinstance(one, Map):
+            if name == state.config.text and isinstance(one, Map):
                 feature_map = one
         return RidgeModel.create(
             state,
@@ -237,7 +237,7 @@ class AutoModel:
             X, y, w = X[some], y[some], w[some]
         if not len(y):
             if classes is not None:
-                self._candidates = before.announced(known)
+                self._candidates = before.with_declared_classes(known)
             return np.zeros((0, 1))
         everything = state.moments.labels
         if not set(y.tolist()) <= set(everything.tolist()):
@@ -267,7 +267,9 @@ class AutoModel:
                     f"{inputs} features"
                 )
         states = {
-            name: State.empty(plan, inputs).announced(announced).filling(self.imputation)
+            name: State.empty(plan, inputs)
+            .with_declared_classes(announced)
+            .with_imputation(self.imputation)
             for name, plan in params.plans.items()
         }
         return Candidates(list(params.names), states, params.options, RowBuffer(params.kept_rows))
@@ -276,7 +278,7 @@ class AutoModel:
         """Raise if the moments and boundaries need more memory than allowed."""
         # Quadratic boundaries take as much as their moments.
         more = [one for one in candidates.names if one not in candidates.states]
-        maps = [candidates.states[map_name(one)].plan.map for one in (*candidates.states, *more)]
+        maps = [candidates.states[map_name(one)].config.map for one in (*candidates.states, *more)]
         sizes = [inputs if one is None else one.count(inputs) for one in maps]
         size, limit = 8.0 * c * sum(d * d for d in sizes), self.params.memory_limit
         if size > limit:
@@ -385,35 +387,35 @@ class AutoModel:
             )
         for name, state in mine.states.items():
             second = theirs.states[name]
-            if state.waiting or second.waiting or state.fixed != second.fixed:
+            if state.rows_until_fixed or second.rows_until_fixed or state.fixed != second.fixed:
                 raise DataError(
                     f"cannot merge models whose map {name} was fixed by different rows, or is not "
-                    f"fixed yet (that takes {state.plan.rows} rows)",
+                    f"fixed yet (that takes {state.config.rows} rows)",
                     Suggestion("let the other begin with {}", "candidates", "maps_ of this one"),
                 )
         validation.require_one_type(theirs.first.moments.labels, mine.first.moments.labels)
-        return AutoModel(self.params, mine.merged(theirs, self.params.memory_limit))
+        return AutoModel(self.params, mine.merge(theirs, self.params.memory_limit))
 
     def set_imputation(self, fill: MeanImputation | None) -> None:
         """Set which features may be missing and are imputed by the mean of their values."""
-        commit(self, imputation=fill, _candidates=self.candidates.filling(fill))
+        commit(self, imputation=fill, _candidates=self.candidates.with_imputation(fill))
 
     def add_features(self, names: Sequence[str]) -> None:
         """Add features that were 0 in every row; ``names`` are those of all, old ones first."""
         if self.is_fitted and len(names) != self.n_features:
             candidates, limit = self.candidates, self.params.memory_limit
             self._require_room(len(self.labels), len(names), candidates)
-            self._move(candidates.widened(self.n_features, names, limit))
+            self._move(candidates.with_features(self.n_features, names, limit))
 
     def reindex_features(self, at: NDArray[np.intp], names: Sequence[str]) -> None:
         """Move feature j to position at[j] of a wider row, whose features have these names."""
         self._require_room(len(self.labels), len(names), self.candidates)
-        self._move(self.candidates.placed(at, names, self.params.memory_limit))
+        self._move(self.candidates.reindex_features(at, names, self.params.memory_limit))
 
     def _move(self, candidates: Candidates) -> None:
         """Replace the candidates by candidates of other features."""
         params, states = self.params, candidates.states.items()
-        given = {name: one.plan.given for name, one in states if one.plan.given is not None}
+        given = {name: one.config.given for name, one in states if one.config.given is not None}
         if given:
             each = zip(params.candidates, params.names, strict=True)
             wider = tuple(given.get(name, one) for one, name in each)

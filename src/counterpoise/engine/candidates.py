@@ -77,8 +77,8 @@ class SingleRowUpdater:
         more: dict[str, Any],
     ) -> None:
         """Learn a row of the class in a slot, and set attributes of the holder in one step."""
-        for state in self.states.values():  # before, so that no old scores are left
-            state.version += 1
+        for state in self.states.values():  # before, so that a signal finds no old scores
+            state.drop_solved()
         row = plain[None]
         clipped = [
             state.moments.clipped
@@ -88,7 +88,7 @@ class SingleRowUpdater:
         self._together.learn(list(terms.values()), slot, w, clipped, holder, more)
 
 
-_WAITING = attrgetter("waiting")
+_WAITING = attrgetter("rows_until_fixed")
 CACHES: dict[str, Any] = dict.fromkeys(("_current", "_ranking", "_scores", "_singles"))
 
 
@@ -121,7 +121,7 @@ class Candidates:
     @property
     def is_ready(self) -> bool:
         """Whether rows were learned and every map is fixed."""
-        return self.first.begun and not max(map(_WAITING, self.states.values()))
+        return self.first.is_fitted and not max(map(_WAITING, self.states.values()))
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | CACHES
@@ -312,7 +312,7 @@ class Candidates:
             states = list(self.states.values())
             State.learn_all(states, list(terms.values()), batch, limit, declared, self, more)
             return
-        waited = any(state.waiting for state in self.states.values())
+        waited = any(state.rows_until_fixed for state in self.states.values())
         self.states = {
             name: state.learn(batch, limit, declared) for name, state in self.states.items()
         }
@@ -343,37 +343,45 @@ class Candidates:
             f = current.average.of(X) if terms is None else current.average.of_terms(terms)
             request.into[at : at + X.shape[0]] = expand_scores(f, current.labels, request.classes)
 
-    def filling(self, fill: MeanImputation | None) -> Candidates:
+    def with_imputation(self, fill: MeanImputation | None) -> Candidates:
         """Return these candidates with features that may be missing; this object if unchanged."""
         if fill == self.first.fill:
             return self
-        return self._with(states={k: one.filling(fill) for k, one in self.states.items()})
+        return self._with(states={k: one.with_imputation(fill) for k, one in self.states.items()})
 
-    def announced(self, declared: Labels) -> Candidates:
+    def with_declared_classes(self, declared: Labels) -> Candidates:
         """Return these candidates with other declared labels."""
-        return self._with(states={k: one.announced(declared) for k, one in self.states.items()})
+        return self._with(
+            states={k: one.with_declared_classes(declared) for k, one in self.states.items()}
+        )
 
-    def widened(self, inputs: int, names: Any, limit: float) -> Candidates:
+    def with_features(self, inputs: int, names: Any, limit: float) -> Candidates:
         """Return these candidates with more features, 0 in every row so far, given all names."""
-        states = {name: state.copy().widened(names, limit) for name, state in self.states.items()}
-        kept = self.kept.placed(np.arange(inputs), len(names))
+        states = {
+            name: state.copy().with_features(names, limit) for name, state in self.states.items()
+        }
+        kept = self.kept.reindex_features(np.arange(inputs), len(names))
         return self._with(states=states, kept=kept)
 
-    def placed(self, at: NDArray[np.intp], names: Sequence[str], limit: float) -> Candidates:
+    def reindex_features(
+        self, at: NDArray[np.intp], names: Sequence[str], limit: float
+    ) -> Candidates:
         """Return these candidates with feature j at position at[j] of a row of these features."""
-        states = {name: state.placed(at, names, limit) for name, state in self.states.items()}
-        return self._with(states=states, kept=self.kept.placed(at, len(names)))
+        states = {
+            name: state.reindex_features(at, names, limit) for name, state in self.states.items()
+        }
+        return self._with(states=states, kept=self.kept.reindex_features(at, len(names)))
 
-    def merged(self, other: Candidates, limit: float) -> Candidates:
+    def merge(self, other: Candidates, limit: float) -> Candidates:
         """Return these rows followed by the rows of others, learned by the same maps."""
         states = {
-            name: state.merged(other.states[name], limit) for name, state in self.states.items()
+            name: state.merge(other.states[name], limit) for name, state in self.states.items()
         }
         return self._with(
             states=states,
             rows=self.rows + other.rows,
             weighted=self.weighted or other.weighted,
-            kept=self.kept.merged(other.kept, self._class_weights()),
+            kept=self.kept.merge(other.kept, self._class_weights()),
         )
 
 

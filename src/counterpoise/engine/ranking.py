@@ -35,13 +35,13 @@ from counterpoise.solver.scores import build_problem, resolve_ridge
 class Sample(NamedTuple):
     """Learned rows after the map (n, d), and the positions of their classes.
 
-    ``weight`` is the decayed weight that is left out of each row, and ``whole`` all of its weight.
+    ``weight`` is the decayed weight that is left out of each row; ``full_weight`` is all of it.
     """
 
     Z: Matrix
     code: NDArray[np.intp]
     weight: Vector
-    whole: Vector
+    full_weight: Vector
 
 
 class LeaveOneOutScores(NamedTuple):
@@ -161,7 +161,7 @@ def _quadratic(
     sizes = []
     for k in np.unique(code):
         mine = np.abs(about[code == k])
-        weight = np.repeat(rows.whole[code == k], mine.shape[1])
+        weight = np.repeat(rows.full_weight[code == k], mine.shape[1])
         sizes.append(weighted_median(mine.reshape(-1, 1), weight))
     return LeaveOneOutScores(f[:, None], found, np.mean(sizes, axis=0), np.zeros(1))
 
@@ -228,18 +228,18 @@ def rank_by_leave_one_out(
     """Rank candidates by kept rows, each scored without itself; None below two classes."""
     models, G = [], []
     for state, how in zip(states, options, strict=True):
-        filled = state.filled
+        filled = state.imputed
         moments = state.moments if filled is None else filled.moments
         classes = Classes.of(moments, moments.labels[:0])
         if len(classes.labels) < 2:
             return None
         X, code, weight, clock = kept.arrays(classes.labels, kept.ranking_rows(len(classes.labels)))
         passed = moments.N[classes.slots][code] - clock
-        passed, half_life = np.maximum(passed, 0.0), state.plan.decay.rows
+        passed, half_life = np.maximum(passed, 0.0), state.config.decay.rows
         one, weight = (
             decayed_weight(w, passed, half_life) for w in (np.minimum(weight, 1.0), weight)
         )
-        Z = state.terms(X) if filled is None else state.inputs_filled(X)
+        Z = state.terms(X) if filled is None else state.impute(X)
         found = leave_one_out_scores(moments, classes, how, ridges, Sample(Z, code, one, weight))
         alone = one >= (1.0 - 1e-9) * moments.n[classes.slots][code]
         G.append(_g_means(found, code, np.where(alone, 0.0, weight), classes, how.class_factors))

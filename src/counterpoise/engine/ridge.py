@@ -48,8 +48,10 @@ def learn_and_score(
     n = len(batch.y)
     delay = min(delay, n)
     # Values that may be missing are filled anew at each step.
-    warm = min(state.waiting, n) if state.fill is None or state.plan.text is not None else n
-    if state.plan.decay.is_timed:  # all classes fade with each step
+    warm = (
+        min(state.rows_until_fixed, n) if state.fill is None or state.config.text is not None else n
+    )
+    if state.config.decay.is_timed:  # all classes fade with each step
         warm = n
     first, state = _warming(state, batch, declared, options, warm, delay, limit)
     if warm == n:
@@ -75,8 +77,10 @@ def _warming(
     n, steps = len(batch.y), warm + delay if warm else 0
     f = np.zeros((min(n, steps), n_score_columns(len(everything))))
     for at in range(steps):
-        if at < n and state.begun:
-            f[at] = state.announced(everything).solve(None, options).of(batch.X[[at]])[0]
+        if at < n and state.is_fitted:
+            f[at] = (
+                state.with_declared_classes(everything).solve(None, options).of(batch.X[[at]])[0]
+            )
         if at >= delay:
             state = state.learn(batch.part(slice(at - delay, at - delay + 1)), limit, declared)
     return f, state
@@ -94,14 +98,14 @@ def _fixed(
 ) -> tuple[Matrix, State]:
     """Scores of rows that go through a fixed map, or none."""
     fixed, X = state.fixed, batch.X
-    state.plan.require_fits(X.shape[1], limit)
+    state.config.require_fits(X.shape[1], limit)
     first = X[0].copy() if fixed is None else fixed.transform(X[:1])[0]
     moments = Moments(batch.y[:0], first)
-    if state.begun:
+    if state.is_fitted:
         moments = state.moments.copy()
     rows_of, arrived = batch.group(batch.y, moments.labels)
     labels = union(arrived, classes)
-    require_room(len(labels), len(first), limit, state.plan.text is not None)
+    require_room(len(labels), len(first), limit, state.config.text is not None)
     moments = with_labels(with_labels(moments, arrived), labels)
     codes = np.empty(len(X), dtype=np.intp)
     for k, mine in enumerate(rows_of):
@@ -111,8 +115,8 @@ def _fixed(
     f = progressive.threaded_scores(
         options, moments, labels, X, codes, min(delay, len(X)), fixed, jobs
     )
-    left = State(state.plan, moments, declared, fixed, calibration=state.calibration)
-    return f, left.filling(state.fill)
+    left = State(state.config, moments, declared, fixed, calibration=state.calibration)
+    return f, left.with_imputation(state.fill)
 
 
 class RidgeModel:
@@ -136,8 +140,8 @@ class RidgeModel:
 
     def set_parameters(self, params: RidgeParameters) -> None:
         """Use other parameters from now on; raise if rows were learned in another way."""
-        config = self.state.plan
-        if config is not params.config and config != params.config and self.state.begun:
+        config = self.state.config
+        if config is not params.config and config != params.config and self.state.is_fitted:
             raise ValueError(
                 "feature_map and half_life cannot change once rows were learned; fit again, or "
                 "use a clone"
@@ -153,12 +157,12 @@ class RidgeModel:
     @property
     def is_fitted(self) -> bool:
         """Whether any row is learned."""
-        return self.state.begun
+        return self.state.is_fitted
 
     @property
     def n_features(self) -> int:
         """Number of features of a row."""
-        return self.state.inputs
+        return self.state.n_inputs
 
     @property
     def labels(self) -> Labels:
@@ -237,7 +241,7 @@ class RidgeModel:
             assert options is not None
             # Folds depend on positions, so that names have no effect.
             places, limit = range(X.shape[1]), params.memory_limit
-            state = state.cross_fitted(lambda: [batch], places, options, limit)
+            state = state.cross_fit(lambda: [batch], places, options, limit)
         self.state = state
 
     def progressive_scores(
@@ -283,7 +287,7 @@ class RidgeModel:
     def _begin(self, inputs: int, y: Labels, classes: Any) -> tuple[State, Labels]:
         """Return a state for rows of this width, and all labels declared so far."""
         state, config = self.state, self.params.config
-        if not state.begun and (state.plan != config or state.inputs != inputs):
+        if not state.is_fitted and (state.config != config or state.n_inputs != inputs):
             if config.given is not None and inputs != len(config.given.mean):
                 raise ValueError(
                     f"feature_map is a map fixed for {len(config.given.mean)} features, but X has "
@@ -291,7 +295,11 @@ class RidgeModel:
                 )
             # Without learned rows, the old map is not needed.
             before = state.declared if len(state.declared) else y[:0]
-            state = State.empty(config, inputs).announced(before).filling(self.imputation)
+            state = (
+                State.empty(config, inputs)
+                .with_declared_classes(before)
+                .with_imputation(self.imputation)
+            )
         known = declared(state.declared, classes)
         validation.require_one_type(y, known)
         return state, known
@@ -302,7 +310,7 @@ class RidgeModel:
         ``batches`` returns these rows each time that it is called, in the same order.
         """
         options, limit = self.params.options, self.params.memory_limit
-        self.state = self.state.cross_fitted(batches, names, options, limit)
+        self.state = self.state.cross_fit(batches, names, options, limit)
 
     # Merging and unlearning
 
@@ -313,11 +321,11 @@ class RidgeModel:
         if mine.warmup is not None or theirs.warmup is not None or mine.fixed != theirs.fixed:
             raise DataError(
                 "cannot merge models whose maps were fixed by different rows, or are not fixed yet "
-                f"(that takes {mine.plan.rows} rows)",
+                f"(that takes {mine.config.rows} rows)",
                 Suggestion("let both begin with the same fixed map, given by {}", "feature_map"),
             )
         validation.require_one_type(theirs.moments.labels, mine.moments.labels)
-        return RidgeModel(self.params, mine.merged(theirs, self.params.memory_limit))
+        return RidgeModel(self.params, mine.merge(theirs, self.params.memory_limit))
 
     def _require_same_options(self, other: RidgeModel) -> None:
         """Raise unless two models were learned in the same way."""
@@ -342,7 +350,7 @@ class RidgeModel:
         if state.warmup is not None:
             raise DataError(
                 "unlearn is not possible before the map is fixed, which takes "
-                f"{state.plan.rows} rows, {state.waiting} more than so far",
+                f"{state.config.rows} rows, {state.rows_until_fixed} more than so far",
                 Suggestion("begin with a map that is fixed, given by {}", "feature_map"),
             )
 
@@ -350,7 +358,9 @@ class RidgeModel:
         self, X: Rows, y: Labels, weight: ArrayLike | None = None, names: Names | None = None
     ) -> Moments:
         """Return the moments of rows, in the slots of the learned moments."""
-        return self.state.gathered(self.batch(X, y, weight, None, names), self.params.memory_limit)
+        return self.state.moments_of_batch(
+            self.batch(X, y, weight, None, names), self.params.memory_limit
+        )
 
     def unlearn(self, moments: Moments, names: Names | None = None) -> None:
         """Unlearn the moments of rows, whose storage is reused, if enough digits remain."""
@@ -370,20 +380,20 @@ class RidgeModel:
 
     def set_imputation(self, fill: MeanImputation | None) -> None:
         """Set which features may be missing and are imputed by the mean of their values."""
-        commit(self, imputation=fill, state=self.state.filling(fill))
+        commit(self, imputation=fill, state=self.state.with_imputation(fill))
 
     def change_imputation_base(self, before: MeanImputation, after: MeanImputation) -> None:
         """Let rows contain other constants where features are missing."""
-        self.state = self.state.rebased(before, after)
+        self.state = self.state.with_imputation_base(before, after)
 
     def add_features(self, names: Sequence[str]) -> None:
         """Add features that were 0 in every row; ``names`` are those of all, old ones first."""
         if len(self.state.moments.labels) and len(names) != self.n_features:
-            self._move(self.state.widened(names, self.params.memory_limit))
+            self._move(self.state.with_features(names, self.params.memory_limit))
 
     def reindex_features(self, at: NDArray[np.intp], names: Sequence[str]) -> None:
         """Move feature j to position at[j] of a wider row, whose features have these names."""
-        self._move(self.state.placed(at, names, self.params.memory_limit))
+        self._move(self.state.reindex_features(at, names, self.params.memory_limit))
 
     def drop_features(self, is_zero: Flags) -> NDArray[np.intp]:
         """Drop features that are 0 in every row; return the positions of those that stay.
@@ -392,16 +402,16 @@ class RidgeModel:
         """
         state = self.state
         stay = ~is_zero if state.fixed is None else ~(is_zero & state.fixed.late)
-        if not stay.any() and state.begun:
+        if not stay.any() and state.is_fitted:
             stay[0] = True
         at = np.flatnonzero(stay)
         if len(at) < len(stay):
-            self._move(state.only(at))
+            self._move(state.select_features(at))
         return at
 
     def _move(self, state: State) -> None:
         """Replace the state by a state of other features."""
         params = self.params
-        if state.plan.given is not None:
-            params = params._replace(config=state.plan, feature_map=state.plan.given)
+        if state.config.given is not None:
+            params = params._replace(config=state.config, feature_map=state.config.given)
         commit(self, state=state, params=params)

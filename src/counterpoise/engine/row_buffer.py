@@ -47,7 +47,7 @@ class RowBuffer:
         mine = self._last((*self.rows.get(label, ()), (x, weight, before + weight)))
         return replace(self, rows={**self.rows, label: mine})
 
-    def merged(self, other: RowBuffer, before: dict[Any, float]) -> RowBuffer:
+    def merge(self, other: RowBuffer, before: dict[Any, float]) -> RowBuffer:
         """Return the buffer followed by another one, given the weight of each class before it."""
         result = dict(self.rows)
         for label, rows in other.rows.items():
@@ -68,7 +68,7 @@ class RowBuffer:
         x, w, clock = rows[first]
         return ((x, max(w - over, min(w, 1.0)), clock), *rows[first + 1 :])
 
-    def placed(self, at: NDArray[np.intp], inputs: int) -> RowBuffer:
+    def reindex_features(self, at: NDArray[np.intp], inputs: int) -> RowBuffer:
         """Return the buffer of wider rows, with feature j at position at[j]."""
 
         def moved(x: Vector) -> Vector:
@@ -141,4 +141,4 @@ def _outlying(state: State, kept: RowBuffer) -> Change:
     far = np.abs(state.fixed.scaled(X)) >= MAX_DEVIATIONS
     share = weight @ far / weight.sum()
     j = int(share.argmax())
-    return Change(j, float(share[j]), state.plan.rows)
+    return Change(j, float(share[j]), state.config.rows)

@@ -157,7 +157,7 @@ def summarize(
 
     Standard errors of more than ``most`` features are left to those who want to wait for them.
     """
-    scores, moments = state.imputed(options), state.whole
+    scores, moments = state.solve_imputed(options), state.imputed_moments
     m, s = affine(moments, "standard")
     held = class_moments(moments, scores.classes)
     weights, errors = None, None

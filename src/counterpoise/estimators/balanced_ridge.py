@@ -417,18 +417,18 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
     def moments_(self) -> ClassMoments:
         """Count, mean and scatter of each class seen, read-only; of the terms of a map."""
         state = self._fitted().state
-        return class_moments(state.whole, state.classes)
+        return class_moments(state.imputed_moments, state.classes)
 
     @property
     def mean_(self) -> Vector:
         """Mean of each feature, or term of the map, over all rows."""
-        moments = self._fitted().state.whole
+        moments = self._fitted().state.imputed_moments
         return moments.anchor + affine(moments, "standard")[0]
 
     @property
     def scale_(self) -> Vector:
         """Standard deviation of each feature, or term, over all rows; 1 if it never varies."""
-        return affine(self._fitted().state.whole, "standard")[1]
+        return affine(self._fitted().state.imputed_moments, "standard")[1]
 
     @property
     def feature_map_(self) -> FittedMap | None:

@@ -876,7 +876,7 @@ class Ledger:
             moments = select_features(stack.moments(own), at)
             if not set(model.classes_.tolist()) <= set(moments.labels[moments.n > 0].tolist()):
                 raise DataError("without one of its buckets, the selection has no rows of a class")
-            state = State(LearningConfig(), moments, moments.labels[:0]).filling(fill)
+            state = State(LearningConfig(), moments, moments.labels[:0]).with_imputation(fill)
             found.append(wrap(BalancedRidgeClassifier, RidgeModel.create(state, **options)))
         return _same_model(model, of_models(found, series.summed(W), model.names_, X))
 
@@ -997,7 +997,9 @@ class Ledger:
         at = np.flatnonzero(moments.nonconstant_weight[:, 0].any(axis=0))
         seen = moments.labels[moments.n > 0]
         fill = MeanImputation.of(*self._book.encoding.only(at).fill)
-        state = State(LearningConfig(), select_features(moments, at), seen[:0]).filling(fill)
+        state = State(LearningConfig(), select_features(moments, at), seen[:0]).with_imputation(
+            fill
+        )
         model = wrap(BalancedRidgeClassifier, RidgeModel.create(state, **options))
         model.names_ = [self._book.names[j] for j in at]
         model.selection_ = chosen

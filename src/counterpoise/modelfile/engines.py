@@ -155,7 +155,7 @@ def unpack(contents: Contents) -> Engine:
 def pack_ridge(params: Mapping[str, Any], state: State, names: Names | None = None) -> Contents:
     """Return the contents of a file for a state, given the parameters of its model."""
     state.score_pending()
-    arrays, facts = pack_moments(state.moments, state.plan.decay)
+    arrays, facts = pack_moments(state.moments, state.config.decay)
     facts["declared"] = plain_labels(state.declared)
     if state.fill is not None:
         facts["fill"] = plain_fill(state.fill)
@@ -164,14 +164,14 @@ def pack_ridge(params: Mapping[str, Any], state: State, names: Names | None = No
         contents = with_calibration(contents, state.calibration)
     if state.progressive is not None:
         contents = with_progressive(contents, state.progressive, state.moments.labels)
-    if state.plan.text is None:
+    if state.config.text is None:
         return contents
-    given = state.plan.given is not None
+    given = state.config.given is not None
     moments, clipped = state.moments, float(state.moments.clipped[0])
     return with_map(contents, state.fixed, state.warmup, moments.labels, given, clipped)
 
 
-def state_of(contents: Contents, plan: LearningConfig) -> State:
+def state_of(contents: Contents, config: LearningConfig) -> State:
     """What was learned, from a file; a map that was given is in the file and not in the plan."""
     if "absent" in contents.facts:
         raise ModelFileError(
@@ -179,14 +179,14 @@ def state_of(contents: Contents, plan: LearningConfig) -> State:
             "counterpoise.river.BalancedRidgeClassifier.load"
         )
     wanted = {"labels", "declared", "features"}
-    wanted |= {"map"} if plan.text else set()
+    wanted |= {"map"} if config.text else set()
     check_file(
         set(contents.facts) - {"calibration", "progressive", "fill"} == wanted, "unexpected facts"
     )
     plain, mapped = without_map(contents)
     plain, calibration = calibration_from(plain)
     plain, scoring = without_progressive(plain)
-    moments = unpack_moments(plain, plan.decay)
+    moments = unpack_moments(plain, config.decay)
     progressive = progressive_from(contents.facts, scoring, moments)
     left = set(moments.labels[moments.n > 0].tolist())
     for one in (calibration, None if progressive is None else progressive.pending):
@@ -194,17 +194,17 @@ def state_of(contents: Contents, plan: LearningConfig) -> State:
         check_file(not strange, "calibration counts of a class that was never seen")
     declared = labels_of(contents.facts["declared"])
     union(declared, moments.labels)
-    if plan.text is None:
+    if config.text is None:
         check_file(not mapped, "a map that is not used")
-        state = State(plan, moments, declared, calibration=calibration, progressive=progressive)
-        return state.filling(fill_of(contents.facts.get("fill"), state.inputs))
+        state = State(config, moments, declared, calibration=calibration, progressive=progressive)
+        return state.with_imputation(fill_of(contents.facts.get("fill"), state.n_inputs))
     fixed, warmup = map_from(
-        mapped, contents.facts["map"], contents.options["feature_map"], moments, plan.decay
+        mapped, contents.facts["map"], contents.options["feature_map"], moments, config.decay
     )
     state = State(
-        plan, moments, declared, fixed, warmup, calibration=calibration, progressive=progressive
+        config, moments, declared, fixed, warmup, calibration=calibration, progressive=progressive
     )
-    return state.filling(fill_of(contents.facts.get("fill"), state.inputs))
+    return state.with_imputation(fill_of(contents.facts.get("fill"), state.n_inputs))
 
 
 def unpack_ridge(contents: Contents) -> RidgeModel:
@@ -216,7 +216,7 @@ def unpack_ridge(contents: Contents) -> RidgeModel:
     if state.fixed is not None and contents.facts["map"]["given"]:
         config = replace(params.config, given=state.fixed, map=state.fixed.map)
         params = params._replace(config=config, feature_map=state.fixed)
-    state.plan = params.config
+    state.config = params.config
     return RidgeModel(params, state)
 
 
@@ -313,7 +313,7 @@ def unpack_auto(contents: Contents) -> AutoModel:
     with parameter_errors_as_file_errors():
         params = parameters.parse_auto_parameters(**given)
     found = _candidates(contents, params)
-    fixed = {name: state.plan.given for name, state in found.states.items()}
+    fixed = {name: state.config.given for name, state in found.states.items()}
     if not usual:
         given["candidates"] = tuple(fixed.get(name) or name for name in params.names)
         params = parameters.parse_auto_parameters(**given)
@@ -339,7 +339,7 @@ def _candidates(contents: Contents, params: AutoParameters) -> Candidates:
     parts = zip(facts["models"], maps, strict=True)
     models = [_model(contents, i, *part) for i, part in enumerate(parts)]
     states = [model.state for model in models]
-    check_file(len({state.inputs for state in states}) == 1, "candidates of other features")
+    check_file(len({state.n_inputs for state in states}) == 1, "candidates of other features")
     for state in states:
         check_file(
             np.allclose(state.class_count, states[0].class_count, rtol=1e-9, atol=0.0),
@@ -371,7 +371,7 @@ def _kept(contents: Contents, most: int, state: State) -> RowBuffer:
     check_file(possible_counts and len(counts) == len(labels), "impossible counts of kept rows")
     n, classes = sum(counts), state.classes
     check_file(
-        X.shape == (n, state.inputs) and weight.shape == clock.shape == (n,),
+        X.shape == (n, state.n_inputs) and weight.shape == clock.shape == (n,),
         "kept rows of the wrong shape",
     )
     check_file(np.abs(X).max(initial=0.0) <= MAX_ABS_VALUE, "kept rows of impossible values")
@@ -401,5 +401,5 @@ def _of_part(contents: Contents, i: int) -> dict[str, Any]:
 def _model(contents: Contents, i: int, part: Any, name: str) -> RidgeModel:
     """Return a candidate of a file."""
     learned = unpack_ridge(replace(contents, arrays=_of_part(contents, i), **part))
-    check_file((learned.state.plan.text or LINEAR) == name, f"a candidate {name!r}")
+    check_file((learned.state.config.text or LINEAR) == name, f"a candidate {name!r}")
     return learned
