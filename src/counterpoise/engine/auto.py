@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,9 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.engine.averaging import CachedAverage, ScoreRequest
-from counterpoise.engine.candidates import Candidates, explained
+from counterpoise.engine.candidates import Candidates
 from counterpoise.engine.parameters import AutoParameters, map_name, parse_auto_parameters
-from counterpoise.engine.ridge import RidgeModel
+from counterpoise.engine.ridge import (
+    EngineBase,
+    RidgeModel,
+    require_equal_options,
+    without_weightless,
+)
 from counterpoise.engine.row_buffer import RowBuffer, find_change
 from counterpoise.engine.row_hashes import row_order
 from counterpoise.engine.state import Batch, State
@@ -22,7 +27,8 @@ from counterpoise.engine.summary import Summary
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.explanation import Explanation
 from counterpoise.feature_maps import Map
-from counterpoise.moments.classes import declared, grouped, n_score_columns, union
+from counterpoise.moments.classes import grouped, n_score_columns, union
+from counterpoise.solver.attribution import explain
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.solver.options import Options
 from counterpoise.solver.scores import Scores
@@ -31,14 +37,15 @@ from counterpoise.validation import Names, commit
 MIN_DEFERRED_ROWS = 16
 
 
-class AutoModel:
+class AutoModel(EngineBase):
     """Parameters and candidates of an averaging model; see :class:`RidgeModel` for the rows."""
 
     kind = "AutoClassifier"
+    params: AutoParameters
     has_sorted_labels = False  # it does not calibrate
 
     def __init__(self, params: AutoParameters, candidates: Candidates | None = None) -> None:
-        self.params = params
+        super().__init__(params)
         self.imputation = None if candidates is None else candidates.first.fill
         self._candidates = self._empty(0, np.empty(0)) if candidates is None else candidates
         self._deferred: tuple[tuple[Vector, Any, float], ...] = ()  # rows of the warm-up
@@ -59,10 +66,6 @@ class AutoModel:
             )
         self.params = params
 
-    def copy_unfitted(self) -> AutoModel:
-        """Return a model with the same parameters that has learned nothing."""
-        return AutoModel(self.params)
-
     # Learned values
 
     @property
@@ -71,9 +74,8 @@ class AutoModel:
         if self._deferred:
             X, y, w = zip(*self._deferred, strict=True)
             batch = Batch(np.array(X), np.array(y), np.array(w), grouped)
-            params, before = self.params, self._candidates
-            known, limit = before.first.declared, params.memory_limit
-            learned = before.learn(batch, known, limit, params.ridges)
+            before = self._candidates
+            learned = before.learn(batch, before.first.declared, self.params.memory_limit)
             commit(self, _candidates=learned, _deferred=())
         return self._candidates
 
@@ -103,12 +105,12 @@ class AutoModel:
     @property
     def options(self) -> Options:
         """Options by which the best candidate is solved."""
-        return self.candidates.best_state(self.params.ridges)[1]
+        return self.candidates.best_state()[1]
 
     @property
     def best(self) -> RidgeModel:
         """The best candidate with its ridge, which shares its state with this model."""
-        return self._candidate(*self.candidates.best_state(self.params.ridges))
+        return self._candidate(*self.candidates.best_state())
 
     @property
     def reference_state(self) -> State:
@@ -140,7 +142,7 @@ class AutoModel:
     def g_means(self) -> dict[str, dict[float, float]]:
         """G-mean of each candidate by ridge."""
         candidates, ridges = self.candidates, self.params.ridges
-        ranking = candidates.ranking(ridges)
+        ranking = candidates.ranking
         if ranking is None:
             return {name: {} for name in candidates.names}
         found = {}
@@ -157,7 +159,7 @@ class AutoModel:
     @property
     def averaging_weights(self) -> dict[str, float]:
         """Weight of each candidate in the average."""
-        ranking = self.candidates.ranking(self.params.ridges)
+        ranking = self.candidates.ranking
         if ranking is None:
             return {}
         both = zip(ranking.names, ranking.averaging_weights, strict=True)
@@ -171,13 +173,12 @@ class AutoModel:
 
     def scores(self, link: bool = True) -> Scores:
         """Return the average, with the probabilities of the best candidate if ``link``."""
-        return self.candidates.scores(self.params.ridges, link)
+        return self.candidates.scores(link)
 
     def explain(self, X: Rows, names: Names | None = None) -> Explanation:
         """Return the contribution of each feature to the scores of rows: a sum over candidates."""
         candidates = self.candidates
-        state, _ = candidates.best_state(self.params.ridges)
-        return explained(self.scores(False), candidates, state, X, names)
+        return explain(candidates.parts_of(self.scores(False)), candidates.options, X, names)
 
     def summary(self, names: Names | None = None) -> Summary:
         """Return the summary of the best candidate."""
@@ -224,20 +225,17 @@ class AutoModel:
     ) -> Matrix:
         """Learn rows; return scores by the average of each moment if there is a ``delay``."""
         validation.require_bounded(X, names)
-        w = validation.weights(weight, X.shape[0])
+        w = None if weight is None else validation.weights(weight, X.shape[0])
         params, before = self.params, self.candidates
         if not before.rows:
-            announced = before.first.declared
-            before = self._empty(X.shape[1], announced if len(announced) else y[:0])
+            labels = before.first.declared
+            before = self._empty(X.shape[1], labels if len(labels) else y[:0])
         state = before.first
-        known = declared(state.declared, classes)
-        validation.require_one_type(y, known)
-        if w is not None and not w.all():
-            some = np.flatnonzero(w)
-            X, y, w = X[some], y[some], w[some]
+        known = self._declare(state.declared, classes, y)
+        X, y, w, _ = without_weightless(X, y, w)
         if not len(y):
             if classes is not None:
-                self._candidates = before.with_declared_classes(known)
+                self._candidates = before.with_states(lambda s: s.with_declared_classes(known))
             return np.zeros((0, 1))
         everything = state.moments.labels
         if not set(y.tolist()) <= set(everything.tolist()):
@@ -253,26 +251,15 @@ class AutoModel:
             into = np.zeros((len(y), n_score_columns(len(wanted))))
             request = ScoreRequest(into, wanted, delay)
         batch = Batch(X, y, w, grouped, names)
-        limit = params.memory_limit
-        self._candidates = before.learn(batch, known, limit, params.ridges, request)
+        self._candidates = before.learn(batch, known, params.memory_limit, request)
         return np.zeros((0, 1)) if request is None else request.into
 
-    def _empty(self, inputs: int, announced: Labels) -> Candidates:
+    def _empty(self, inputs: int, labels: Labels) -> Candidates:
         """Return candidates for rows of this width, which have learned nothing."""
-        params = self.params
-        for plan in params.plans.values():
-            if inputs and plan.given is not None and len(plan.given.mean) != inputs:
-                raise ValueError(
-                    f"candidates has a map fixed for {len(plan.given.mean)} features, but X has "
-                    f"{inputs} features"
-                )
-        states = {
-            name: State.empty(plan, inputs)
-            .with_declared_classes(announced)
-            .with_imputation(self.imputation)
-            for name, plan in params.plans.items()
-        }
-        return Candidates(list(params.names), states, params.options, RowBuffer(params.kept_rows))
+        params, plans = self.params, self.params.plans.items()
+        states = {name: self._empty_state(config, inputs, labels) for name, config in plans}
+        kept = RowBuffer(params.kept_rows)
+        return Candidates(list(params.names), states, params.options, params.ridges, kept)
 
     def _require_room(self, c: int, inputs: int, candidates: Candidates) -> None:
         """Raise if the moments and boundaries need more memory than allowed."""
@@ -366,19 +353,16 @@ class AutoModel:
         candidates = self._candidates
         if candidates.needs_refresh(candidates.rows + len(self._deferred)):
             candidates = self.candidates
-        return candidates.scored_one(row, self.params.ridges)
+        return candidates.score_one(row)
 
     # Merging and features
 
     def merge(self, other: AutoModel) -> AutoModel:
         """Return a model that has learned the rows of this one, then those of the other."""
-        here, there = self.params.given, other.params.given
-        for name in ("ridges", "kept_rows", "class_factors", "half_life"):
-            if here[name] != there[name]:
-                raise ValueError(
-                    f"cannot merge models with different options: {name} is {here[name]!r} here "
-                    f"and {there[name]!r} there"
-                )
+        names = ("ridges", "kept_rows", "class_factors", "half_life")
+        require_equal_options(
+            *({name: one.params.given[name] for name in names} for one in (self, other))
+        )
         mine, theirs = self.candidates, other.candidates
         if mine.names != theirs.names:
             raise ValueError(
@@ -398,27 +382,34 @@ class AutoModel:
 
     def set_imputation(self, fill: MeanImputation | None) -> None:
         """Set which features may be missing and are imputed by the mean of their values."""
-        commit(self, imputation=fill, _candidates=self.candidates.with_imputation(fill))
+        candidates = self.candidates
+        if fill != candidates.first.fill:
+            candidates = candidates.with_states(lambda state: state.with_imputation(fill))
+        commit(self, imputation=fill, _candidates=candidates)
 
     def add_features(self, names: Sequence[str]) -> None:
         """Add features that were 0 in every row; ``names`` are those of all, old ones first."""
         if self.is_fitted and len(names) != self.n_features:
-            candidates, limit = self.candidates, self.params.memory_limit
-            self._require_room(len(self.labels), len(names), candidates)
-            self._move(candidates.with_features(self.n_features, names, limit))
+            at, limit = np.arange(self.n_features), self.params.memory_limit
+            self._reindex(at, names, lambda state: state.copy().with_features(names, limit))
 
     def reindex_features(self, at: NDArray[np.intp], names: Sequence[str]) -> None:
         """Move feature j to position at[j] of a wider row, whose features have these names."""
-        self._require_room(len(self.labels), len(names), self.candidates)
-        self._move(self.candidates.reindex_features(at, names, self.params.memory_limit))
+        limit = self.params.memory_limit
+        self._reindex(at, names, lambda state: state.reindex_features(at, names, limit))
 
-    def _move(self, candidates: Candidates) -> None:
+    def _reindex(
+        self, at: NDArray[np.intp], names: Sequence[str], change: Callable[[State], State]
+    ) -> None:
         """Replace the candidates by candidates of other features."""
-        params, states = self.params, candidates.states.items()
-        given = {name: one.config.given for name, one in states if one.config.given is not None}
-        if given:
+        params, before = self.params, self.candidates
+        self._require_room(len(self.labels), len(names), before)
+        kept = before.kept.reindex_features(at, len(names))
+        candidates = before.with_states(change, kept=kept)
+        fixed = {name: one.config.given for name, one in candidates.states.items()}
+        if any(one is not None for one in fixed.values()):
             each = zip(params.candidates, params.names, strict=True)
-            wider = tuple(given.get(name, one) for one, name in each)
+            wider = tuple(fixed.get(name) or one for one, name in each)
             params = parse_auto_parameters(**{**params.given, "candidates": wider})
         commit(self, _candidates=candidates, params=params)
 

@@ -218,16 +218,14 @@ class CandidateRanking:
 
 
 def rank_by_leave_one_out(
-    names: Sequence[str],
-    states: Sequence[State],
-    options: Sequence[Options],
+    candidates: Sequence[tuple[str, State, Options]],
     ridges: Vector,
     kept: RowBuffer,
     heat: float,
 ) -> CandidateRanking | None:
     """Rank candidates by kept rows, each scored without itself; None below two classes."""
     models, G = [], []
-    for state, how in zip(states, options, strict=True):
+    for _, state, options in candidates:
         filled = state.imputed
         moments = state.moments if filled is None else filled.moments
         classes = Classes.of(moments, moments.labels[:0])
@@ -240,13 +238,18 @@ def rank_by_leave_one_out(
             decayed_weight(w, passed, half_life) for w in (np.minimum(weight, 1.0), weight)
         )
         Z = state.terms(X) if filled is None else state.impute(X)
-        found = leave_one_out_scores(moments, classes, how, ridges, Sample(Z, code, one, weight))
+        found = leave_one_out_scores(
+            moments, classes, options, ridges, Sample(Z, code, one, weight)
+        )
         alone = one >= (1.0 - 1e-9) * moments.n[classes.slots][code]
-        G.append(_g_means(found, code, np.where(alone, 0.0, weight), classes, how.class_factors))
+        G.append(
+            _g_means(found, code, np.where(alone, 0.0, weight), classes, options.class_factors)
+        )
         weights = found.weights if filled is None else for_raw_rows(found.weights, filled)
         models.append(CandidateModel(state.fixed, weights, found.rms))
     best = max(range(len(G)), key=lambda i: float(G[i].max()))
-    return CandidateRanking(list(names), models, G, (best, int(G[best].argmax())), heat)
+    names = [name for name, _, _ in candidates]
+    return CandidateRanking(names, models, G, (best, int(G[best].argmax())), heat)
 
 
 def _g_means(

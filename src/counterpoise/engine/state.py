@@ -208,7 +208,9 @@ class State:
     def _add_arguments(self, base: State, after: dict[str, Any]) -> tuple[Any, ...]:
         """Return how ``after["moments"]`` is added, with new features of ``base``, and the rest."""
         chunk: Moments = after["moments"]
-        grown = resize.with_labels(base.moments, chunk.labels, self.storage)
+        grown = base.moments
+        if chunk.labels is not grown.labels:
+            grown = resize.with_labels(grown, chunk.labels, self.storage)
         if base is not self:
             wider = {"fixed": base.fixed, "names": base.names, "progressive": base.progressive}
             after = wider | after

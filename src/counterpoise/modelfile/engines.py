@@ -295,7 +295,7 @@ def pack_candidates(engine: AutoModel) -> tuple[dict[str, Any], dict[str, Any]]:
         "names": candidates.names,
         "rows": candidates.rows,
         "kept": {"labels": plain_labels(labels), "counts": counts},
-        "weighted": candidates.weighted,
+        "weighted": candidates.is_weighted,
     }
 
 
@@ -358,7 +358,8 @@ def _candidates(contents: Contents, params: AutoParameters) -> Candidates:
     check_file(same, "a candidate with other options")
     kept = _kept(contents, params.kept_rows, states[0])
     by_name = dict(zip(maps, states, strict=True))
-    return Candidates(list(names), by_name, params.options, kept, rows, facts["weighted"])
+    how = params.options, params.ridges
+    return Candidates(list(names), by_name, *how, kept, rows, facts["weighted"])
 
 
 def _kept(contents: Contents, most: int, state: State) -> RowBuffer:

@@ -363,7 +363,7 @@ def explained_one(
     label = scores.classes.best(scores.of(row[None]))[0] if y is None else y
     if label not in labels:
         raise never_learned(label)
-    found = explain(scores, state.moments, options, row[None], None).for_class(label)
+    found = explain([(scores, state.moments)], options, row[None], None).for_class(label)
     return dict(zip(state.names or [], found.values[0].tolist(), strict=False))
 
 

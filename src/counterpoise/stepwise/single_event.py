@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from counterpoise.arrays import Vector
 from counterpoise.moments.classes import Classes
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.options import Options, has_label_weights
 from counterpoise.stepwise import progressive
-from counterpoise.stepwise._single_event import Events, learn_all
+from counterpoise.stepwise._single_event import Events
 from counterpoise.stepwise._step_solver import StepSolver
 
 
@@ -52,30 +50,3 @@ def open_single_event(
     return SingleEventModel(
         events, classes, labels, list(classes.labels), slots, options, has_weights
     )
-
-
-class MultiModelUpdater:
-    """Several moments that learn the same single rows, each as it wants them, at once.
-
-    All have seen the same classes.
-    """
-
-    def __init__(self, moments: list[Moments], options: Options) -> None:
-        labels = np.sort(moments[0].labels)
-        recipes = [progressive.solver_spec(options, one, labels) for one in moments]
-        self._scorers = [StepSolver(*both) for both in zip(recipes, moments, strict=True)]
-
-    def learn(
-        self,
-        rows: list[Vector],
-        slot: int,
-        w: float,
-        clipped: list[Vector],
-        holder: Any,
-        more: dict[str, Any],
-    ) -> None:
-        """Learn one row of the class in a slot; a holder gets attributes in the same moment.
-
-        ``clipped`` are the counts of those whose maps clip the row.
-        """
-        learn_all(self._scorers, rows, slot, w, clipped, holder, more)
