@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +14,13 @@ from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.engine.averaging import CachedAverage, ScoreRequest
 from counterpoise.engine.candidates import Candidates
-from counterpoise.engine.parameters import AutoParameters, map_name, parse_auto_parameters
+from counterpoise.engine.parameters import (
+    AUTO_PARAMETERS,
+    AutoParameters,
+    map_name,
+    parse_auto_parameters,
+    read_auto_parameters,
+)
 from counterpoise.engine.ridge import (
     EngineBase,
     RidgeModel,
@@ -41,6 +48,8 @@ class AutoModel(EngineBase):
     """Parameters and candidates of an averaging model; see :class:`RidgeModel` for the rows."""
 
     kind = "AutoClassifier"
+    parameter_values = itemgetter(*AUTO_PARAMETERS)
+    read_parameters = staticmethod(read_auto_parameters)
     params: AutoParameters
     has_sorted_labels = False  # it does not calibrate
 

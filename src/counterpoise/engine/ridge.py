@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -12,7 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterpoise import timestamps, validation
 from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
-from counterpoise.engine.parameters import RidgeParameters, parse_ridge_parameters
+from counterpoise.engine.parameters import (
+    RIDGE_PARAMETERS,
+    RidgeParameters,
+    parse_ridge_parameters,
+    read_ridge_parameters,
+)
 from counterpoise.engine.state import Batch, LearningConfig, State
 from counterpoise.engine.summary import Summary, summarize
 from counterpoise.errors import DataError, Suggestion
@@ -40,6 +46,8 @@ class EngineBase:
     """
 
     kind: ClassVar[str]  # name of the estimator, in files
+    parameter_values: ClassVar[Any]  # function of the estimator's attributes
+    read_parameters: ClassVar[Any]  # function of an estimator
     params: Any
     imputation: MeanImputation | None
 
@@ -156,6 +164,8 @@ class RidgeModel(EngineBase):
     """Parameters and learned state of a balanced ridge model."""
 
     kind = "BalancedRidgeClassifier"
+    parameter_values = itemgetter(*RIDGE_PARAMETERS)
+    read_parameters = staticmethod(read_ridge_parameters)
     params: RidgeParameters
 
     def __init__(self, params: RidgeParameters, state: State | None = None) -> None:

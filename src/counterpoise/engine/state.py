@@ -59,6 +59,11 @@ class LearningConfig:
     given: FittedMap | None = None  # a map that is fixed already
     map: Map | None = field(default=None, compare=False)
 
+    @classmethod
+    def of(cls, decay: Decay, one: Map | None, given: FittedMap | None = None) -> LearningConfig:
+        """Return the configuration of a map, which may be given as it is fixed."""
+        return cls(decay, None if one is None else one.text, given, one)
+
     @property
     def rows(self) -> int:
         """Rows that fix the map."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterpoise import timestamps, validation
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.engine.parameters import (
-    RIDGE_PARAMETERS,
-    RidgeParameters,
-    cached_parameters,
-    read_ridge_parameters,
-)
 from counterpoise.engine.progressive_calibration import warn_sorted_labels
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.summary import ClassMoments, class_moments
@@ -26,8 +19,6 @@ from counterpoise.moments.decay import HalfLife
 from counterpoise.solver.class_weights import ClassFactors, ClassWeight, affine
 from counterpoise.solver.score_functions import LinearScores
 from counterpoise.stepwise.single_event import SingleEventModel
-
-VALUES = itemgetter(*RIDGE_PARAMETERS)
 
 
 class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
@@ -167,10 +158,6 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         self.feature_map = feature_map
 
     _engine_class = RidgeModel
-
-    def _params(self) -> RidgeParameters:
-        found: RidgeParameters = cached_parameters(self, VALUES, read_ridge_parameters)
-        return found
 
     # Learning
 

@@ -145,16 +145,15 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
                 "feature_map is a fixed map, which knows features by their places; events name "
                 "them, so give the map itself"
             )
-        text = None if the_map is None else the_map.text
-        plan = LearningConfig(self._options.decay, text, None, the_map)
-        self._state = State.empty(plan, 1, [])
+        config = LearningConfig.of(self._options.decay, the_map)
+        self._state = State.empty(config, 1, [])
         self._columns: dict[Any, int] = {}
         self._open: SingleEventModel | None = None
         self._open_gaps: (
             tuple[SingleEventModel, SingleEventModel, OpenFill | None, Layout] | None
         ) = None
         # Whether single events of known classes are learned as they come.
-        self._direct = the_map is None and not plan.decay.is_timed
+        self._direct = the_map is None and not config.decay.is_timed
 
     @property
     def _multiclass(self) -> bool:
