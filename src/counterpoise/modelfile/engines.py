@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -121,22 +121,14 @@ def feature_names(contents: Contents, d: int) -> Labels | None:
 
 def pack(engine: Engine, names: Names | None = None) -> Contents:
     """Return the contents of a file for an engine, whose features have these names."""
-    if isinstance(engine, RidgeModel):
-        return pack_ridge(engine.params.given, engine.state, names)
-    params = engine.params
-    arrays, facts = pack_candidates(engine)
-    given = params.given
-    given["candidates"] = None if params.has_default_candidates else " ".join(params.names)
-    given["ridges"] = " ".join(map(repr, given["ridges"]))
+    arrays, facts, given = KINDS[engine.kind].pack(engine)
     return engine_contents(engine.kind, given, arrays, facts, names)
-
-
-KINDS = (RidgeModel.kind, AutoModel.kind)
 
 
 def unpack(contents: Contents) -> Engine:
     """Return the engine of an untrusted file."""
-    return unpack_auto(contents) if contents.kind == AutoModel.kind else unpack_ridge(contents)
+    engine: Engine = KINDS[contents.kind].unpack(contents)
+    return engine
 
 
 def pack_ridge(params: Mapping[str, Any], state: State, names: Names | None = None) -> Contents:
@@ -210,9 +202,9 @@ class SaveLoadMixin:
         return result
 
 
-def pack_candidates(engine: AutoModel) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return tensors and facts of candidates."""
-    candidates = engine.candidates
+def pack_auto(engine: AutoModel) -> Packed:
+    """Return tensors, facts and parameters of an averaging model."""
+    candidates, params, given = engine.candidates, engine.params, engine.params.given
     labels = candidates.first.classes.labels
     X, code, weight, clock = candidates.kept.arrays(labels)
     arrays: dict[str, Any] = {"kept": X, "kept weight": weight, "kept clock": clock}
@@ -222,13 +214,16 @@ def pack_candidates(engine: AutoModel) -> tuple[dict[str, Any], dict[str, Any]]:
         part = pack(model)
         arrays |= {f"{i} {name}": array for name, array in part.arrays.items()}
         parts.append({"options": part.options, "facts": part.facts})
-    return arrays, {
+    given["candidates"] = None if params.has_default_candidates else " ".join(params.names)
+    given["ridges"] = " ".join(map(repr, given["ridges"]))
+    facts = {
         "models": parts,
         "names": candidates.names,
         "rows": candidates.rows,
         "kept": {"labels": plain_labels(labels), "counts": counts},
         "weighted": candidates.is_weighted,
     }
+    return arrays, facts, given
 
 
 def unpack_auto(contents: Contents) -> AutoModel:
@@ -236,17 +231,17 @@ def unpack_auto(contents: Contents) -> AutoModel:
     given = options_of(contents.options, AUTO_PARAMETERS)
     if given["candidates"] is None:
         given["candidates"] = _other_default(contents.facts)
-    usual = given["candidates"] is None
-    texts = (given["ridges"],) if usual else (given["candidates"], given["ridges"])
+    is_default = given["candidates"] is None
+    texts = (given["ridges"],) if is_default else (given["candidates"], given["ridges"])
     check_file(all(isinstance(text, str) for text in texts), "malformed candidates")
-    if not usual:
+    if not is_default:
         given["candidates"] = tuple(given["candidates"].split(" "))
     given["ridges"] = tuple(map(float, given["ridges"].split(" ")))
     with parameter_errors_as_file_errors():
         params = parameters.parse_auto_parameters(**given)
     found = _candidates(contents, params)
     fixed = {name: state.config.given for name, state in found.states.items()}
-    if not usual:
+    if not is_default:
         given["candidates"] = tuple(fixed.get(name) or name for name in params.names)
         params = parameters.parse_auto_parameters(**given)
     return AutoModel(params, found)
@@ -315,3 +310,21 @@ def _kept(contents: Contents, max_rows: int, state: State) -> RowBuffer:
         if count:
             rows[label] = tuple(zip(X[mine].copy(), w.tolist(), at.tolist(), strict=True))
     return RowBuffer(max_rows, rows)
+
+
+Packed = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
+
+
+class EngineFormat(NamedTuple):
+    """Functions from an engine to its tensors, facts and parameters, and from a file to it."""
+
+    pack: Callable[[Any], Packed]
+    unpack: Callable[[Contents], Any]
+
+
+KINDS = {
+    RidgeModel.kind: EngineFormat(
+        lambda model: (*pack_state(model.state), model.params.given), unpack_ridge
+    ),
+    AutoModel.kind: EngineFormat(pack_auto, unpack_auto),
+}
