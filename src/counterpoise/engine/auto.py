@@ -387,7 +387,7 @@ class AutoModel(EngineBase):
                     Suggestion("let the other begin with {}", "candidates", "maps_ of this one"),
                 )
         validation.require_one_type(theirs.first.moments.labels, mine.first.moments.labels)
-        return AutoModel(self.params, mine.merge(theirs, self.params.memory_limit))
+        return type(self)(self.params, mine.merge(theirs, self.params.memory_limit))
 
     def set_imputation(self, fill: MeanImputation | None) -> None:
         """Set which features may be missing and are imputed by the mean of their values."""

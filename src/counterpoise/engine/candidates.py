@@ -182,13 +182,10 @@ class Candidates:
             state, options = self.best_state()
             found = state.solve(None, options, link)
             if self.ranking is not None:
-                average: Any = self._average(self.ranking, found.classes, found.solution.ridge)
+                average: Any = self.ranking.average(found.classes, found.solution.ridge)
                 found = replace(found, solution=average, fixed=None)
             cached = self._scores = self.rows, link, found
         return cached[2]
-
-    def _average(self, ranking: CandidateRanking, classes: Classes, ridge: float) -> Average:
-        return ranking.average([map_name(name) for name in ranking.names], classes, ridge)
 
     def parts_of(self, scores: Scores) -> list[tuple[Scores, Moments]]:
         """Return the summands of scores with the moments of each; one before a ranking."""
@@ -212,7 +209,7 @@ class Candidates:
             return None
         moments = self.first.moments
         classes = Classes.of(moments, moments.labels[:0])
-        average = self._average(ranking, classes, 0.0)
+        average = ranking.average(classes, 0.0)
         due = next_average(self.rows, self.options.decay.rows)
         linked = None
         if link:

@@ -348,7 +348,7 @@ class RidgeModel(EngineBase):
                 Suggestion("let both begin with the same fixed map, given by {}", "feature_map"),
             )
         validation.require_one_type(theirs.moments.labels, mine.moments.labels)
-        return RidgeModel(self.params, mine.merge(theirs, self.params.memory_limit))
+        return type(self)(self.params, mine.merge(theirs, self.params.memory_limit))
 
     def require_unlearnable(self) -> None:
         """Raise if this model cannot unlearn rows."""
