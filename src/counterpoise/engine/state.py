@@ -652,7 +652,7 @@ class State:
         return None if scorer is None else (learner, scorer, imputed)
 
     def drop_solved(self) -> None:
-        """Drop cached solutions; before a row is learned, so that a signal finds no old scores."""
+        """Drop cached solutions, before a row is learned: a signal must find no old scores."""
         self.session.solved = self.session.imputed = None
 
     def learn_one(
@@ -693,7 +693,7 @@ class State:
                 return False
             if self.session.rows_left <= 0:
                 self.prepare_row(found.options)
-        self.drop_solved()
+        self.session.solved = None  # before, so that a signal finds no old scores
         if not (is_plain and found.events.learn_plain(x, slot, w)):
             x = np.asarray(x)
             row = self.row(x)
