@@ -80,7 +80,7 @@ def test_the_average_is_that_of_scores_over_their_size():
     X, y = crossed()
     one = chooser(candidates=(LINEAR, "interactions")).fit(X, y)
     ridges = np.array(SOME["ridges"])
-    ranking = one._engine.candidates.ranking(ridges)
+    ranking = one._engine.candidates.ranking
     assert ranking.names == [LINEAR, "interactions"]
     total = np.zeros(len(X))
     each = zip(ranking.names, ranking.averaging_weights, ranking.models, strict=True)
@@ -139,7 +139,7 @@ def test_a_feature_that_varies_between_classes_alone_is_used():
     X[:, 3] = y == 2
     one = chooser(ridges=(1.0, 0.1)).fit(X, y)
     candidates = one._engine.candidates
-    model = candidates.ranking(np.array([1.0, 0.1])).models[candidates.names.index(LINEAR)]
+    model = candidates.ranking.models[candidates.names.index(LINEAR)]
     for ridge, only in zip((1.0, 0.1), np.eye(2), strict=True):
         linear = BalancedRidgeClassifier(ridge=ridge).fit(X, y)
         found = model.scores.weighted(only, ridge).of(X)
@@ -257,12 +257,12 @@ def test_labels_that_arrive_late_change_no_score_before():
 
 def test_the_last_rows_of_each_class_are_kept_however_they_come():
     X, y = crossed(100)
-    at_once = RowBuffer(8).appended(X, y, None, {})
+    at_once = RowBuffer(8).append(X, y, None, {})
     one = RowBuffer(8)
     for x, label in zip(X, y.tolist(), strict=True):
         n = sum(1 for _ in one.rows.get(label, ()))
         before = one.rows[label][-1][2] if n else 0.0
-        one = one.with_one(x, label, 1.0, before)
+        one = one.append_one(x, label, 1.0, before)
     for label in (0, 1):
         rows = np.array([x for x, _, _ in at_once.rows[label]])
         np.testing.assert_array_equal(rows, X[y == label][-8:])

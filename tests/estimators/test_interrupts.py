@@ -85,7 +85,7 @@ CALLS = {
     "strange event taken back": (river, lambda m: m.unlearn_one({**EVENT, 0: 1e9}, 0)),
     "mapped event": (lambda: river(feature_map="poly2"), lambda m: m.learn_one(EVENT, "new")),
 }
-CACHES = {"_open", "_scores", "_columns", "_held", "version", "room"}
+CACHES = {"_open", "_columns", "_cached_params", "solved", "imputed", "single_event", "storage"}
 
 
 def image(thing):

@@ -445,7 +445,7 @@ def test_a_chooser_counts_what_its_maps_cut_off():
 def test_names_of_terms_come_from_the_frame():
     frame = pd.DataFrame(X[:50], columns=["age", "amount", "rate"])
     one = model("interactions").fit(frame, Y[:50])
-    assert one._engine.term_names(one.feature_names_in_)[-1] == "term 'amount rate'"
+    assert one._engine.mapped_names(one.feature_names_in_)[-1] == "amount rate"
     assert one.feature_map_.names(one.feature_names_in_) == [
         "age", "amount", "rate", "age amount", "age rate", "amount rate",
     ]  # fmt: skip

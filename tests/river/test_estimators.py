@@ -116,7 +116,7 @@ def test_only_models_alike_are_merged():
     one = learned(xs, ys)
     with pytest.raises(ValueError, match=r"ridge is 'auto' here and 1\.0 there"):
         one.merge(learned(xs, ys, ridge=1.0))
-    with pytest.raises(ValueError, match="features is None here and 'rm2' there"):
+    with pytest.raises(ValueError, match="feature_map is None here and 'rm2' there"):
         one.merge(learned(xs, ys, feature_map="rm2"))
     with pytest.raises(ValueError, match="256 events"):
         learned(xs, ys, feature_map="rm2").merge(learned(xs, ys, feature_map="rm2"))

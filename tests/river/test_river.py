@@ -117,7 +117,7 @@ def test_a_new_feature_with_every_event_copies_rarely():
     model, stores = BalancedRidgeClassifier(), set()
     for i in range(300):
         model.learn_one({f"f{i}": 1.0, f"f{i // 2}": 2.0}, i % 2)
-        stores.add(id(model._state.room.store))
+        stores.add(id(model._state.storage.store))
     assert len(model._state.names) == 300
     assert len(stores) < 40
 
@@ -530,4 +530,4 @@ def test_events_unlearned_one_by_one_leave_nothing():
             model.learn_one(xs[i], int(y[i]), float(w[i]))
         for i in rng.permutation(80):
             model.unlearn_one(xs[i], int(y[i]), float(w[i]))
-        assert not model._state.begun
+        assert not model._state.is_fitted

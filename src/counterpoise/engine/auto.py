@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,9 +13,20 @@ from numpy.typing import ArrayLike, NDArray
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.engine.averaging import CachedAverage, ScoreRequest
-from counterpoise.engine.candidates import Candidates, explained
-from counterpoise.engine.parameters import AutoParameters, map_name, parse_auto_parameters
-from counterpoise.engine.ridge import RidgeModel
+from counterpoise.engine.candidates import Candidates
+from counterpoise.engine.parameters import (
+    AUTO_PARAMETERS,
+    AutoParameters,
+    map_name,
+    parse_auto_parameters,
+    read_auto_parameters,
+)
+from counterpoise.engine.ridge import (
+    EngineBase,
+    RidgeModel,
+    require_equal_options,
+    without_weightless,
+)
 from counterpoise.engine.row_buffer import RowBuffer, find_change
 from counterpoise.engine.row_hashes import row_order
 from counterpoise.engine.state import Batch, State
@@ -22,7 +34,8 @@ from counterpoise.engine.summary import Summary
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.explanation import Explanation
 from counterpoise.feature_maps import Map
-from counterpoise.moments.classes import declared, grouped, n_score_columns, union
+from counterpoise.moments.classes import grouped, n_score_columns, union
+from counterpoise.solver.attribution import explain
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.solver.options import Options
 from counterpoise.solver.scores import Scores
@@ -31,14 +44,17 @@ from counterpoise.validation import Names, commit
 MIN_DEFERRED_ROWS = 16
 
 
-class AutoModel:
+class AutoModel(EngineBase):
     """Parameters and candidates of an averaging model; see :class:`RidgeModel` for the rows."""
 
     kind = "AutoClassifier"
+    parameter_values = itemgetter(*AUTO_PARAMETERS)
+    read_parameters = staticmethod(read_auto_parameters)
+    params: AutoParameters
     has_sorted_labels = False  # it does not calibrate
 
     def __init__(self, params: AutoParameters, candidates: Candidates | None = None) -> None:
-        self.params = params
+        super().__init__(params)
         self.imputation = None if candidates is None else candidates.first.fill
         self._candidates = self._empty(0, np.empty(0)) if candidates is None else candidates
         self._deferred: tuple[tuple[Vector, Any, float], ...] = ()  # rows of the warm-up
@@ -59,10 +75,6 @@ class AutoModel:
             )
         self.params = params
 
-    def copy_unfitted(self) -> AutoModel:
-        """Return a model with the same parameters that has learned nothing."""
-        return AutoModel(self.params)
-
     # Learned values
 
     @property
@@ -71,9 +83,8 @@ class AutoModel:
         if self._deferred:
             X, y, w = zip(*self._deferred, strict=True)
             batch = Batch(np.array(X), np.array(y), np.array(w), grouped)
-            params, before = self.params, self._candidates
-            known, limit = before.first.declared, params.memory_limit
-            learned = before.learn(batch, known, limit, params.ridges)
+            before = self._candidates
+            learned = before.learn(batch, before.first.declared, self.params.memory_limit)
             commit(self, _candidates=learned, _deferred=())
         return self._candidates
 
@@ -85,7 +96,7 @@ class AutoModel:
     @property
     def n_features(self) -> int:
         """Number of features of a row."""
-        return self._candidates.first.inputs
+        return self._candidates.first.n_inputs
 
     @property
     def labels(self) -> Labels:
@@ -103,12 +114,12 @@ class AutoModel:
     @property
     def options(self) -> Options:
         """Options by which the best candidate is solved."""
-        return self.candidates.best_state(self.params.ridges)[1]
+        return self.candidates.best_state()[1]
 
     @property
     def best(self) -> RidgeModel:
         """The best candidate with its ridge, which shares its state with this model."""
-        return self._candidate(*self.candidates.best_state(self.params.ridges))
+        return self._candidate(*self.candidates.best_state())
 
     @property
     def reference_state(self) -> State:
@@ -122,9 +133,9 @@ class AutoModel:
         return [self._candidate(one, candidates.options) for one in candidates.states.values()]
 
     def _candidate(self, state: State, options: Options) -> RidgeModel:
-        feature_map: Any = state.plan.given or state.plan.text
+        feature_map: Any = state.config.given or state.config.text
         for one, name in zip(self.params.candidates, self.params.names, strict=True):
-            if name == state.plan.text and isinstance(one, Map):
+            if name == state.config.text and isinstance(one, Map):
                 feature_map = one
         return RidgeModel.create(
             state,
@@ -140,7 +151,7 @@ class AutoModel:
     def g_means(self) -> dict[str, dict[float, float]]:
         """G-mean of each candidate by ridge."""
         candidates, ridges = self.candidates, self.params.ridges
-        ranking = candidates.ranking(ridges)
+        ranking = candidates.ranking
         if ranking is None:
             return {name: {} for name in candidates.names}
         found = {}
@@ -157,7 +168,7 @@ class AutoModel:
     @property
     def averaging_weights(self) -> dict[str, float]:
         """Weight of each candidate in the average."""
-        ranking = self.candidates.ranking(self.params.ridges)
+        ranking = self.candidates.ranking
         if ranking is None:
             return {}
         both = zip(ranking.names, ranking.averaging_weights, strict=True)
@@ -171,13 +182,12 @@ class AutoModel:
 
     def scores(self, link: bool = True) -> Scores:
         """Return the average, with the probabilities of the best candidate if ``link``."""
-        return self.candidates.scores(self.params.ridges, link)
+        return self.candidates.scores(link)
 
     def explain(self, X: Rows, names: Names | None = None) -> Explanation:
         """Return the contribution of each feature to the scores of rows: a sum over candidates."""
         candidates = self.candidates
-        state, _ = candidates.best_state(self.params.ridges)
-        return explained(self.scores(False), candidates, state, X, names)
+        return explain(candidates.parts_of(self.scores(False)), candidates.options, X, names)
 
     def summary(self, names: Names | None = None) -> Summary:
         """Return the summary of the best candidate."""
@@ -224,20 +234,17 @@ class AutoModel:
     ) -> Matrix:
         """Learn rows; return scores by the average of each moment if there is a ``delay``."""
         validation.require_bounded(X, names)
-        w = validation.weights(weight, X.shape[0])
+        w = None if weight is None else validation.weights(weight, X.shape[0])
         params, before = self.params, self.candidates
         if not before.rows:
-            announced = before.first.declared
-            before = self._empty(X.shape[1], announced if len(announced) else y[:0])
+            labels = before.first.declared
+            before = self._empty(X.shape[1], labels if len(labels) else y[:0])
         state = before.first
-        known = declared(state.declared, classes)
-        validation.require_one_type(y, known)
-        if w is not None and not w.all():
-            some = np.flatnonzero(w)
-            X, y, w = X[some], y[some], w[some]
+        known = self._declare(state.declared, classes, y)
+        X, y, w, _ = without_weightless(X, y, w)
         if not len(y):
             if classes is not None:
-                self._candidates = before.announced(known)
+                self._candidates = before.with_states(lambda s: s.with_declared_classes(known))
             return np.zeros((0, 1))
         everything = state.moments.labels
         if not set(y.tolist()) <= set(everything.tolist()):
@@ -253,30 +260,21 @@ class AutoModel:
             into = np.zeros((len(y), n_score_columns(len(wanted))))
             request = ScoreRequest(into, wanted, delay)
         batch = Batch(X, y, w, grouped, names)
-        limit = params.memory_limit
-        self._candidates = before.learn(batch, known, limit, params.ridges, request)
+        self._candidates = before.learn(batch, known, params.memory_limit, request)
         return np.zeros((0, 1)) if request is None else request.into
 
-    def _empty(self, inputs: int, announced: Labels) -> Candidates:
+    def _empty(self, inputs: int, labels: Labels) -> Candidates:
         """Return candidates for rows of this width, which have learned nothing."""
-        params = self.params
-        for plan in params.plans.values():
-            if inputs and plan.given is not None and len(plan.given.mean) != inputs:
-                raise ValueError(
-                    f"candidates has a map fixed for {len(plan.given.mean)} features, but X has "
-                    f"{inputs} features"
-                )
-        states = {
-            name: State.empty(plan, inputs).announced(announced).filling(self.imputation)
-            for name, plan in params.plans.items()
-        }
-        return Candidates(list(params.names), states, params.options, RowBuffer(params.kept_rows))
+        params, plans = self.params, self.params.plans.items()
+        states = {name: self._empty_state(config, inputs, labels) for name, config in plans}
+        kept = RowBuffer(params.kept_rows)
+        return Candidates(list(params.names), states, params.options, params.ridges, kept)
 
     def _require_room(self, c: int, inputs: int, candidates: Candidates) -> None:
         """Raise if the moments and boundaries need more memory than allowed."""
         # Quadratic boundaries take as much as their moments.
         more = [one for one in candidates.names if one not in candidates.states]
-        maps = [candidates.states[map_name(one)].plan.map for one in (*candidates.states, *more)]
+        maps = [candidates.states[map_name(one)].config.map for one in (*candidates.states, *more)]
         sizes = [inputs if one is None else one.count(inputs) for one in maps]
         size, limit = 8.0 * c * sum(d * d for d in sizes), self.params.memory_limit
         if size > limit:
@@ -364,19 +362,16 @@ class AutoModel:
         candidates = self._candidates
         if candidates.needs_refresh(candidates.rows + len(self._deferred)):
             candidates = self.candidates
-        return candidates.scored_one(row, self.params.ridges)
+        return candidates.score_one(row)
 
     # Merging and features
 
     def merge(self, other: AutoModel) -> AutoModel:
         """Return a model that has learned the rows of this one, then those of the other."""
-        here, there = self.params.given, other.params.given
-        for name in ("ridges", "kept_rows", "class_factors", "half_life"):
-            if here[name] != there[name]:
-                raise ValueError(
-                    f"cannot merge models with different options: {name} is {here[name]!r} here "
-                    f"and {there[name]!r} there"
-                )
+        names = ("ridges", "kept_rows", "class_factors", "half_life")
+        require_equal_options(
+            *({name: one.params.given[name] for name in names} for one in (self, other))
+        )
         mine, theirs = self.candidates, other.candidates
         if mine.names != theirs.names:
             raise ValueError(
@@ -385,38 +380,45 @@ class AutoModel:
             )
         for name, state in mine.states.items():
             second = theirs.states[name]
-            if state.waiting or second.waiting or state.fixed != second.fixed:
+            if state.rows_until_fixed or second.rows_until_fixed or state.fixed != second.fixed:
                 raise DataError(
                     f"cannot merge models whose map {name} was fixed by different rows, or is not "
-                    f"fixed yet (that takes {state.plan.rows} rows)",
+                    f"fixed yet (that takes {state.config.rows} rows)",
                     Suggestion("let the other begin with {}", "candidates", "maps_ of this one"),
                 )
         validation.require_one_type(theirs.first.moments.labels, mine.first.moments.labels)
-        return AutoModel(self.params, mine.merged(theirs, self.params.memory_limit))
+        return type(self)(self.params, mine.merge(theirs, self.params.memory_limit))
 
     def set_imputation(self, fill: MeanImputation | None) -> None:
         """Set which features may be missing and are imputed by the mean of their values."""
-        commit(self, imputation=fill, _candidates=self.candidates.filling(fill))
+        candidates = self.candidates
+        if fill != candidates.first.fill:
+            candidates = candidates.with_states(lambda state: state.with_imputation(fill))
+        commit(self, imputation=fill, _candidates=candidates)
 
     def add_features(self, names: Sequence[str]) -> None:
         """Add features that were 0 in every row; ``names`` are those of all, old ones first."""
         if self.is_fitted and len(names) != self.n_features:
-            candidates, limit = self.candidates, self.params.memory_limit
-            self._require_room(len(self.labels), len(names), candidates)
-            self._move(candidates.widened(self.n_features, names, limit))
+            at, limit = np.arange(self.n_features), self.params.memory_limit
+            self._reindex(at, names, lambda state: state.copy().with_features(names, limit))
 
     def reindex_features(self, at: NDArray[np.intp], names: Sequence[str]) -> None:
         """Move feature j to position at[j] of a wider row, whose features have these names."""
-        self._require_room(len(self.labels), len(names), self.candidates)
-        self._move(self.candidates.placed(at, names, self.params.memory_limit))
+        limit = self.params.memory_limit
+        self._reindex(at, names, lambda state: state.reindex_features(at, names, limit))
 
-    def _move(self, candidates: Candidates) -> None:
+    def _reindex(
+        self, at: NDArray[np.intp], names: Sequence[str], change: Callable[[State], State]
+    ) -> None:
         """Replace the candidates by candidates of other features."""
-        params, states = self.params, candidates.states.items()
-        given = {name: one.plan.given for name, one in states if one.plan.given is not None}
-        if given:
+        params, before = self.params, self.candidates
+        self._require_room(len(self.labels), len(names), before)
+        kept = before.kept.reindex_features(at, len(names))
+        candidates = before.with_states(change, kept=kept)
+        fixed = {name: one.config.given for name, one in candidates.states.items()}
+        if any(one is not None for one in fixed.values()):
             each = zip(params.candidates, params.names, strict=True)
-            wider = tuple(given.get(name, one) for one, name in each)
+            wider = tuple(fixed.get(name) or one for one, name in each)
             params = parse_auto_parameters(**{**params.given, "candidates": wider})
         commit(self, _candidates=candidates, params=params)
 

@@ -17,14 +17,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.fitted import SLICE
 from counterpoise.moments.classes import argmax_classes, n_score_columns
@@ -82,11 +84,11 @@ class Average:
 
     def of(self, X: Rows) -> Matrix:
         """Return scores of rows, of shape (n, problems)."""
-        return self._sum([part.of(X) for part in self.parts])
+        return reduce(add, [part.of(X) for part in self.parts])
 
     def of_terms(self, terms: dict[str, Rows]) -> Matrix:
         """Return scores (n, problems) of a few rows, given their terms by the name of the map."""
-        return self._sum([part.solution.of(terms[part.name]) for part in self.parts])
+        return reduce(add, [part.solution.of(terms[part.name]) for part in self.parts])
 
     def of_one(self, terms: dict[str, Vector]) -> Vector:
         """Return scores (problems,) of one row, given its terms by the name of the map."""
@@ -97,13 +99,6 @@ class Average:
                 total = total + (one.coef @ (z - one.anchor) + one.offset)
             else:
                 total = total + one.of(z[None])[0]
-        return total
-
-    @staticmethod
-    def _sum(scores: list[Matrix]) -> Matrix:
-        total = scores[0]
-        for one in scores[1:]:
-            total = total + one
         return total
 
 
@@ -119,11 +114,8 @@ def temperature(rows: float, n: Vector) -> float:
 
     ``rows`` have been learned, and n (c,) is what the rows of each class weigh now.
     """
-    heat = max(
-        MIN_TEMPERATURE,
-        MAX_TEMPERATURE * min(1.0, float(np.sqrt(TEMPERATURE_ROWS / max(rows, 1.0)))),
-    )
-    return heat * max(1.0, PRIOR_ROWS / evidence(n))
+    share = min(1.0, float(np.sqrt(TEMPERATURE_ROWS / max(rows, 1.0))))
+    return max(MIN_TEMPERATURE, MAX_TEMPERATURE * share) * max(1.0, PRIOR_ROWS / evidence(n))
 
 
 def softmax_weights(G: Sequence[Vector], heat: float) -> list[Vector]:
@@ -132,39 +124,6 @@ def softmax_weights(G: Sequence[Vector], heat: float) -> list[Vector]:
     raw = [np.exp((one - top) / heat) / max(np.isfinite(one).sum(), 1) for one in G]
     total = sum(float(one.sum()) for one in raw)
     return [one / total for one in raw]
-
-
-def averaged(
-    candidates: Sequence[tuple[str, FittedMap | None, RidgePathScores | QuadraticScores, Vector]],
-    share: Sequence[Vector],
-    best: tuple[int, int],
-    ridge: float,
-    seen: Flags,
-) -> Average:
-    """Return the average of candidates, in units of the best one.
-
-    Each candidate has the name and the state of its map, its scores, and their root mean squares
-    (r,). The weights ``share`` add up to 1; ``best`` has the positions of the best candidate and
-    of its ridge; ``seen`` (c,) are the classes with rows.
-    """
-    unit = float(candidates[best[0]][3][best[1]]) or 1.0
-    parts = []
-    for (name, fixed, scores, rms), mine in zip(candidates, share, strict=True):
-        factor = unit * mine / np.where(rms > 0.0, rms, np.inf)
-        if mine.sum() <= MIN_WEIGHT:
-            continue
-        if isinstance(scores, RidgePathScores):
-            found = scores.weighted(factor, ridge)
-            if len(seen) > 2:
-                found = found.placed(seen, -np.inf)
-            parts.append(Part(name, fixed, found))
-        else:
-            parts.append(Part(name, fixed, _scaled(scores, float(factor[0]), seen)))
-    return Average(tuple(parts), ridge)
-
-
-def _scaled(one: QuadraticScores, factor: float, seen: Flags) -> QuadraticScores:
-    return replace(one, root=one.root * np.sqrt(factor), offset=one.offset * factor, seen=seen)
 
 
 # Rows between two averages of a stream.
@@ -204,13 +163,11 @@ def next_average(rows: int, half_life: float | None) -> int:
     """Return the rows at which the average of ``rows`` rows is computed again.
 
     A decomposition of d terms takes about as long as learning 4 d rows, so that from 100 d rows on
-    looks take no more than a seventh of the time.
+    ranking takes no more than a seventh of the time.
     """
-    most = (
-        MAX_ROWS_BETWEEN_AVERAGES
-        if half_life is None
-        else max(int(half_life) // 3, MIN_ROWS_BETWEEN_AVERAGES)
-    )
+    most = MAX_ROWS_BETWEEN_AVERAGES
+    if half_life is not None:
+        most = max(int(half_life) // 3, MIN_ROWS_BETWEEN_AVERAGES)
     return rows + min(max(rows // 3, MIN_ROWS_BETWEEN_AVERAGES), most)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Rows, Vector
@@ -25,14 +24,15 @@ from counterpoise.engine.parameters import LINEAR, map_name, pooling_of
 from counterpoise.engine.ranking import MIN_ROWS, CandidateRanking, rank_by_leave_one_out
 from counterpoise.engine.row_buffer import RowBuffer
 from counterpoise.engine.state import Batch, State
-from counterpoise.explanation import Explanation
 from counterpoise.feature_maps.fitted import SLICE
 from counterpoise.moments.classes import Classes
-from counterpoise.solver.attribution import contributions
-from counterpoise.solver.imputation import MeanImputation
+from counterpoise.moments.moments import Moments
 from counterpoise.solver.options import Options
 from counterpoise.solver.scores import Scores
-from counterpoise.stepwise.single_event import MultiModelUpdater
+from counterpoise.stepwise import progressive
+from counterpoise.stepwise._single_event import learn_all
+from counterpoise.stepwise._step_solver import StepSolver
+from counterpoise.validation import commit
 
 
 class SingleRowUpdater:
@@ -43,7 +43,10 @@ class SingleRowUpdater:
         self.moments = [state.moments for state in states.values()]
         self.labels: list[Any] = self.moments[0].labels.tolist()
         self.slots = {label: k for k, label in enumerate(self.labels)}
-        self._together = MultiModelUpdater(self.moments, options)
+        labels = np.sort(self.moments[0].labels)
+        self._solvers = [
+            StepSolver(progressive.solver_spec(options, one, labels), one) for one in self.moments
+        ]
         self._last: tuple[Vector, dict[str, Vector]] | None = None
 
     def fits(self, states: dict[str, State]) -> bool:
@@ -53,42 +56,39 @@ class SingleRowUpdater:
         )
 
     def terms(self, row: NDArray[Any]) -> tuple[Vector, dict[str, Vector]] | None:
-        """Return a row as numbers, and its terms by each map; None if one of them is too large.
+        """Return a row as float64, and its terms by each map; None if one of them is too large.
 
         The terms of the last row are kept: most rows are predicted, and then learned.
         """
         last = self._last
         if last is None or not np.array_equal(last[0], row):
-            plain = np.array(row, dtype=np.float64)
-            terms = {name: state.row(plain) for name, state in self.states.items()}
+            x = np.array(row, dtype=np.float64)
+            terms = {name: state.row(x) for name, state in self.states.items()}
             found = {name: one for name, one in terms.items() if one is not None}
             if len(found) < len(terms):
                 return None
-            last = self._last = plain, found
+            last = self._last = x, found
         return last
 
     def learn(
         self,
-        plain: Vector,
+        x: Vector,
         terms: dict[str, Vector],
         slot: int,
         w: float,
-        holder: Any,
-        more: dict[str, Any],
+        owner: Any,
+        attributes: dict[str, Any],
     ) -> None:
-        """Learn a row of the class in a slot, and set attributes of the holder in one step."""
-        for state in self.states.values():  # before, so that no old scores are left
-            state.version += 1
-        row = plain[None]
-        clipped = [
-            state.moments.clipped
-            for state in self.states.values()
-            if state.fixed is not None and state.fixed.is_clipped(row)[0]
-        ]
-        self._together.learn(list(terms.values()), slot, w, clipped, holder, more)
+        """Learn a row of the class in a slot, and set attributes of the owner in one step."""
+        counts = []
+        for state in self.states.values():
+            state.drop_solved()
+            if state.fixed is not None and state.fixed.is_clipped(x[None])[0]:
+                counts.append(state.moments.clipped)
+        learn_all(self._solvers, list(terms.values()), slot, w, counts, owner, attributes)
 
 
-_WAITING = attrgetter("waiting")
+_ROWS_UNTIL_FIXED = attrgetter("rows_until_fixed")
 CACHES: dict[str, Any] = dict.fromkeys(("_current", "_ranking", "_scores", "_singles"))
 
 
@@ -96,13 +96,13 @@ CACHES: dict[str, Any] = dict.fromkeys(("_current", "_ranking", "_scores", "_sin
 class Candidates:
     """Candidates and what they have learned."""
 
-    names: list[str]  # their names, the simplest first
-    # what they have learned, by the name of the map: candidates with the same map share it
-    states: dict[str, State]
-    options: Options  # options that all of them share; the ridge is chosen
+    names: list[str]  # the simplest first
+    states: dict[str, State]  # by the name of the map, which several candidates can share
+    options: Options  # of all candidates, except the ridge
+    ridges: Vector  # to choose from
     kept: RowBuffer  # the last rows of each class, which rank the candidates
-    rows: int = 0  # rows so far
-    weighted: bool = False  # whether a row had another weight than 1
+    rows: int = 0
+    is_weighted: bool = False  # whether a row had another weight than 1
     _current: CachedAverage | None = field(default=None, repr=False)
     _ranking: tuple[int, CandidateRanking | None] | None = field(default=None, repr=False)
     _scores: tuple[int, bool, Scores] | None = field(default=None, repr=False)
@@ -121,23 +121,20 @@ class Candidates:
     @property
     def is_ready(self) -> bool:
         """Whether rows were learned and every map is fixed."""
-        return self.first.begun and not max(map(_WAITING, self.states.values()))
+        return self.first.is_fitted and not max(map(_ROWS_UNTIL_FIXED, self.states.values()))
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | CACHES
 
-    def copy(self) -> Candidates:
-        """Return an independent copy."""
-        return self._with(
-            names=list(self.names),
-            states={name: state.copy() for name, state in self.states.items()},
-            _current=self._current,
-        )
-
     def _with(self, **changes: Any) -> Candidates:
         return replace(self, **{**CACHES, **changes})
 
-    # Looking
+    def with_states(self, change: Callable[[State], State], **changes: Any) -> Candidates:
+        """Return these candidates with changed states."""
+        states = {name: change(state) for name, state in self.states.items()}
+        return self._with(states=states, **changes)
+
+    # Solving
 
     def solver_options_for(self, name: str, ridge: float) -> Options:
         """Return the options of a candidate with this ridge, or with its own if it has one."""
@@ -145,75 +142,78 @@ class Candidates:
         own: float | str = ridge if nu is None else "auto"
         return replace(self.options, ridge=own, pooled_rows=nu)
 
-    def best(self, ridges: Vector) -> tuple[int, int]:
-        """Return the positions of the best candidate and of its ridge.
+    def best_state(self) -> tuple[State, Options]:
+        """Return the state of the best candidate, and the options that solve it.
 
-        Before candidates are ranked it is the linear one, if any. Quadratic boundaries have the
-        position 0 of their only ridge.
+        Before candidates are ranked it is the linear one, if any.
         """
-        ranking = self.ranking(ridges)
-        if ranking is not None:
-            return ranking.best
-        first = self.names.index(LINEAR) if LINEAR in self.names else 0
-        return first, len(ridges) // 2 if pooling_of(self.names[first]) is None else 0
+        if self.ranking is not None:
+            i, j = self.ranking.best
+        else:
+            i = self.names.index(LINEAR) if LINEAR in self.names else 0
+            j = len(self.ridges) // 2
+        options = self.solver_options_for(self.names[i], float(self.ridges[j]))
+        return self.states[map_name(self.names[i])], options
 
-    def best_state(self, ridges: Vector) -> tuple[State, Options]:
-        """Return the state of the best candidate, and the options that solve it."""
-        i, j = self.best(ridges)
-        name = self.names[i]
-        return self.states[map_name(name)], self.solver_options_for(name, float(ridges[j]))
+    @property
+    def ranking(self) -> CandidateRanking | None:
+        """Ranking by all rows so far; None while they are too few."""
+        cached = self._ranking
+        if cached is None or cached[0] != self.rows:
+            cached = self._ranking = self.rows, self._rank()
+        return cached[1]
 
-    def ranking(self, ridges: Vector) -> CandidateRanking | None:
-        """Return the ranking by all rows so far; None while they are too few."""
-        known = self._ranking
-        if known is None or known[0] != self.rows:
-            known = self._ranking = self.rows, self._rank(ridges)
-        return known[1]
-
-    def _rank(self, ridges: Vector) -> CandidateRanking | None:
+    def _rank(self) -> CandidateRanking | None:
         moments = self.first.moments
         weight = float(moments.N.sum())
         if weight < MIN_ROWS:
             return None
-        states = [self.states[map_name(name)] for name in self.names]
-        options = [self.solver_options_for(name, 1.0) for name in self.names]
-        how = ridges, self.kept, temperature(weight, moments.n)
-        return rank_by_leave_one_out(self.names, states, options, *how)
+        candidates = [
+            (name, self.states[map_name(name)], self.solver_options_for(name, 1.0))
+            for name in self.names
+        ]
+        heat = temperature(weight, moments.n)
+        return rank_by_leave_one_out(candidates, self.ridges, self.kept, heat)
 
-    def scores(self, ridges: Vector, link: bool = False) -> Scores:
+    def scores(self, link: bool = False) -> Scores:
         """Return the scores of the average, with the link of the best candidate if requested."""
-        known = self._scores
-        if known is None or known[0] != self.rows or known[1] < link:
-            known = self._scores = self.rows, link, self._average_scores(ridges, link)
-        return known[2]
+        cached = self._scores
+        if cached is None or cached[0] != self.rows or cached[1] < link:
+            state, options = self.best_state()
+            found = state.solve(None, options, link)
+            if self.ranking is not None:
+                average: Any = self.ranking.average(found.classes, found.solution.ridge)
+                found = replace(found, solution=average, fixed=None)
+            cached = self._scores = self.rows, link, found
+        return cached[2]
 
-    def _average_scores(self, ridges: Vector, link: bool) -> Scores:
-        state, options = self.best_state(ridges)
-        found = state.solve(None, options, link)
-        ranking = self.ranking(ridges)
-        if ranking is None:
-            return found
-        average: Any = self._averaged(ranking, found.classes, found.solution.ridge)
-        return replace(found, solution=average, fixed=None)
+    def parts_of(self, scores: Scores) -> list[tuple[Scores, Moments]]:
+        """Return the summands of scores with the moments of each; one before a ranking."""
+        if not isinstance(scores.solution, Average):
+            return [(scores, self.best_state()[0].moments)]
+        return [
+            (
+                replace(scores, solution=part.solution, fixed=part.fixed),
+                self.states[part.name].moments,
+            )
+            for part in scores.solution.parts
+        ]
 
-    def _averaged(self, ranking: CandidateRanking, classes: Classes, ridge: float) -> Average:
-        return ranking.average([map_name(name) for name in ranking.names], classes, ridge)
-
-    def current_average(self, ridges: Vector, link: bool = False) -> CachedAverage | None:
+    def current_average(self, link: bool = False) -> CachedAverage | None:
         """Return the average of a few rows ago, with a link to probabilities if requested then."""
-        known = self._current
-        if known is not None and self.rows < known.due:
-            return known
-        ranking = self.ranking(ridges)
+        cached = self._current
+        if cached is not None and self.rows < cached.due:
+            return cached
+        ranking = self.ranking
         if ranking is None:
             return None
         moments = self.first.moments
         classes = Classes.of(moments, moments.labels[:0])
-        average = self._averaged(ranking, classes, 0.0)
+        average = ranking.average(classes, 0.0)
         due = next_average(self.rows, self.options.decay.rows)
         linked = None
         if link:
-            state, options = self.best_state(ridges)
+            state, options = self.best_state()
             found = state.solve(None, options, link=True)
             linked = found if len(found.classes.labels) == len(classes.labels) else None
         self._current = CachedAverage(average, classes.labels, due, linked)
@@ -229,9 +229,9 @@ class Candidates:
         """Return whether the average of a few rows ago is too old after ``rows`` rows."""
         return self._current is None or rows >= self._current.due
 
-    def scored_one(self, row: NDArray[Any], ridges: Vector) -> tuple[CachedAverage, Vector] | None:
+    def score_one(self, row: NDArray[Any]) -> tuple[CachedAverage, Vector] | None:
         """Return the average of a few rows ago and its scores of a row; None if there is none."""
-        current = self.current_average(ridges, link=True) if self.rows else None
+        current = self.current_average(link=True) if self.rows else None
         if current is None:
             return None
         if not self.is_ready:  # the maps of the average are not those of now
@@ -250,9 +250,12 @@ class Candidates:
         if w > 0.0:
             slot = singles.slots[y]
             before, label = float(singles.moments[0].N[slot]), singles.labels[slot]
-            kept = self.kept.with_one(terms[0], label, w, before)
-            more = {"rows": self.rows + 1, "kept": kept, "weighted": self.weighted or w != 1.0}
-            singles.learn(*terms, slot, w, self, more)
+            attributes = {
+                "rows": self.rows + 1,
+                "kept": self.kept.append_one(terms[0], label, w, before),
+                "is_weighted": self.is_weighted or w != 1.0,
+            }
+            singles.learn(*terms, slot, w, self, attributes)
         return True
 
     def _single_row_updater(self) -> SingleRowUpdater:
@@ -263,64 +266,57 @@ class Candidates:
     # Learning
 
     def learn(
-        self,
-        batch: Batch,
-        declared: Labels,
-        limit: float,
-        ridges: Vector,
-        request: ScoreRequest | None = None,
+        self, batch: Batch, declared: Labels, limit: float, request: ScoreRequest | None = None
     ) -> Candidates:
         """Learn rows, and return this object, or a changed copy. Atomic with respect to signals."""
         n = len(batch.y)
         if request is None and n <= SLICE and self.is_ready:
-            known = {name: state.terms(batch.X) for name, state in self.states.items()}
-            self._learn_part(batch, declared, limit, known)
+            self._learn_part(batch, declared, limit, self._terms(batch.X))
             return self
-        grown, at = self.copy(), 0
+        grown, at = self.with_states(State.copy, _current=self._current), 0
         if request is not None:
-            grown._write_scores(batch.X[: request.delay], 0, request, ridges)
+            grown._write_scores(batch.X[: request.delay], 0, request)
         while at < n:
             stop = min(n, at + SLICE)
             if request is not None:
-                current = grown.current_average(ridges)
+                current = grown.current_average()
                 due = max(MIN_ROWS, grown.rows + 1) if current is None else current.due
                 stop = min(stop, at + due - grown.rows)
             part = batch if stop - at == n else batch.part(slice(at, stop))
-            terms: dict[str, Rows] | None = None
-            if grown.is_ready:
-                terms = {name: state.terms(part.X) for name, state in grown.states.items()}
+            terms = grown._terms(part.X) if grown.is_ready else None
             if request is not None and request.delay:
                 coming = batch.X[at + request.delay : stop + request.delay]
-                grown._write_scores(coming, at + request.delay, request, ridges)
+                grown._write_scores(coming, at + request.delay, request)
             elif request is not None:
-                grown._write_scores(part.X, at, request, ridges, terms)
+                grown._write_scores(part.X, at, request, terms)
             grown._learn_part(part, declared, limit, terms)
             at = stop
         return grown
+
+    def _terms(self, X: Rows) -> dict[str, Rows]:
+        """Return rows after each map."""
+        return {name: state.terms(X) for name, state in self.states.items()}
 
     def _learn_part(
         self, batch: Batch, declared: Labels, limit: float, terms: dict[str, Rows] | None
     ) -> None:
         """Learn rows, given their terms if all maps are fixed."""
-        more: dict[str, Any] = {
+        weight = batch.weight
+        after: dict[str, Any] = {
             "rows": self.rows + len(batch.y),
-            "kept": self.kept.appended(batch.X, batch.y, batch.weight, self._class_weights()),
+            "kept": self.kept.append(batch.X, batch.y, weight, self._class_weights()),
+            "is_weighted": self.is_weighted or bool(weight is not None and (weight != 1.0).any()),
         }
-        if batch.weight is not None and (batch.weight != 1.0).any():
-            more["weighted"] = True
         if terms is not None:
-            states = list(self.states.values())
-            State.learn_all(states, list(terms.values()), batch, limit, declared, self, more)
+            states, rows = list(self.states.values()), list(terms.values())
+            State.learn_all(states, rows, batch, limit, declared, self, after)
             return
-        waited = any(state.waiting for state in self.states.values())
-        self.states = {
-            name: state.learn(batch, limit, declared) for name, state in self.states.items()
-        }
+        was_ready = not any(map(_ROWS_UNTIL_FIXED, self.states.values()))
+        learned = {name: one.learn(batch, limit, declared) for name, one in self.states.items()}
+        commit(self, states=learned, **after)
         labels = self.first.moments.labels
-        if waited and self.is_ready and len(labels) == 1:  # the last rows of the warm-up
-            warn_of_one_class(labels.tolist()[0], more["rows"])
-        for name, value in more.items():
-            setattr(self, name, value)
+        if not was_ready and self.is_ready and len(labels) == 1:  # the last rows of the warm-up
+            warn_of_one_class(labels.tolist()[0], self.rows)
 
     def _class_weights(self) -> dict[Any, float]:
         """Return the weight of all rows so far, by label."""
@@ -328,74 +324,20 @@ class Candidates:
         return dict(zip(moments.labels.tolist(), moments.N.tolist(), strict=True))
 
     def _write_scores(
-        self,
-        X: Rows,
-        at: int,
-        request: ScoreRequest,
-        ridges: Vector,
-        terms: dict[str, Rows] | None = None,
+        self, X: Rows, at: int, request: ScoreRequest, terms: dict[str, Rows] | None = None
     ) -> None:
         """Write the scores of rows by the present average to the request, from row ``at`` on."""
-        if not X.shape[0]:
-            return
-        current = self.current_average(ridges)
+        current = self.current_average() if X.shape[0] else None
         if current is not None:
             f = current.average.of(X) if terms is None else current.average.of_terms(terms)
             request.into[at : at + X.shape[0]] = expand_scores(f, current.labels, request.classes)
 
-    def filling(self, fill: MeanImputation | None) -> Candidates:
-        """Return these candidates with features that may be missing; this object if unchanged."""
-        if fill == self.first.fill:
-            return self
-        return self._with(states={k: one.filling(fill) for k, one in self.states.items()})
-
-    def announced(self, declared: Labels) -> Candidates:
-        """Return these candidates with other declared labels."""
-        return self._with(states={k: one.announced(declared) for k, one in self.states.items()})
-
-    def widened(self, inputs: int, names: Any, limit: float) -> Candidates:
-        """Return these candidates with more features, 0 in every row so far, given all names."""
-        states = {name: state.copy().widened(names, limit) for name, state in self.states.items()}
-        kept = self.kept.placed(np.arange(inputs), len(names))
-        return self._with(states=states, kept=kept)
-
-    def placed(self, at: NDArray[np.intp], names: Sequence[str], limit: float) -> Candidates:
-        """Return these candidates with feature j at position at[j] of a row of these features."""
-        states = {name: state.placed(at, names, limit) for name, state in self.states.items()}
-        return self._with(states=states, kept=self.kept.placed(at, len(names)))
-
-    def merged(self, other: Candidates, limit: float) -> Candidates:
-        """Return these rows followed by the rows of others, learned by the same maps."""
-        states = {
-            name: state.merged(other.states[name], limit) for name, state in self.states.items()
-        }
+    def merge(self, other: Candidates, limit: float) -> Candidates:
+        """Return candidates that have learned these rows, then the rows of others."""
+        states = {name: one.merge(other.states[name], limit) for name, one in self.states.items()}
         return self._with(
             states=states,
             rows=self.rows + other.rows,
-            weighted=self.weighted or other.weighted,
-            kept=self.kept.merged(other.kept, self._class_weights()),
+            is_weighted=self.is_weighted or other.is_weighted,
+            kept=self.kept.merge(other.kept, self._class_weights()),
         )
-
-
-def explained(
-    scores: Scores, candidates: Candidates, state: State, X: Rows, names: Sequence[str] | None
-) -> Explanation:
-    """Reasons of rows, whose features have these names, or x0, x1, ...
-
-    ``state`` is what the best candidate has learned, who answers alone where nothing was judged.
-    Each part is about the balanced centre as its map sees it.
-    """
-    solution = scores.solution
-    parts = solution.parts if isinstance(solution, Average) else ()
-    each = [
-        (replace(scores, solution=part.solution, fixed=part.fixed), candidates.states[part.name])
-        for part in parts
-    ] or [(scores, state)]
-    found = [contributions(one, state.moments, candidates.options, X) for one, state in each]
-    values = np.sum([one for one, _ in found], axis=0)
-    base = np.sum([at for _, at in found], axis=0)
-    called = [f"x{j}" for j in range(X.shape[1])] if names is None else [str(n) for n in names]
-    data = X.toarray() if sp.issparse(X) else X
-    if len(base) == 1:
-        return Explanation(values[:, 0], base[0], called, scores.classes.labels, data)
-    return Explanation(values, base, called, scores.classes.labels, data)

@@ -76,18 +76,22 @@ def read_ridge_parameters(given: Any) -> RidgeParameters:
     validation.positive(given, "memory_limit")
     the_map = parse_feature_map(given.feature_map)
     fixed = given.feature_map if isinstance(given.feature_map, FittedMap) else None
-    name = None if the_map is None else the_map.text
-    config = LearningConfig(options.decay, name, fixed, the_map)
+    config = LearningConfig.of(options.decay, the_map, fixed)
     return RidgeParameters(options, config, given.memory_limit, given.feature_map)
 
 
 def parse_ridge_parameters(**given: Any) -> RidgeParameters:
     """Return parameters given by name, the others with their defaults; raise if one is invalid."""
-    strange = sorted(set(given) - set(RIDGE_PARAMETERS))
-    if strange:
-        raise TypeError(f"a balanced ridge model has no parameter {strange[0]!r}")
-    usual = {**asdict(Options()), "memory_limit": DEFAULT_MEMORY_LIMIT, "feature_map": None}
-    return read_ridge_parameters(SimpleNamespace(**(usual | given)))
+    defaults = {**asdict(Options()), "memory_limit": DEFAULT_MEMORY_LIMIT, "feature_map": None}
+    return read_ridge_parameters(_with_defaults(given, defaults, "a balanced ridge model"))
+
+
+def _with_defaults(given: dict[str, Any], defaults: dict[str, Any], what: str) -> SimpleNamespace:
+    """Return parameters as attributes; raise if one does not exist."""
+    unknown = sorted(set(given) - set(defaults))
+    if unknown:
+        raise TypeError(f"{what} has no parameter {unknown[0]!r}")
+    return SimpleNamespace(**(defaults | given))
 
 
 IMMUTABLE_TYPES = frozenset({bool, float, int, str, type(None)})
@@ -98,22 +102,22 @@ def cached_parameters(
 ) -> Any:
     """Return ``read(estimator)``, which runs again only when one of ``values`` has changed.
 
-    The attribute ``_held`` keeps the result and can be deleted.
+    The attribute ``_cached_params`` keeps the result and can be deleted.
     """
     attributes = estimator.__dict__
     given = values(attributes)
-    if "_held" in attributes:
-        before, lasting, result = attributes["_held"]
+    if "_cached_params" in attributes:
+        before, lasting, result = attributes["_cached_params"]
         if before == (given if lasting else _snapshot(given)):
             return result
     before, result = _snapshot(given), read(estimator)
     lasting = all(map(is_, before, given))  # no value is mutable
-    attributes["_held"] = before, lasting, result
+    attributes["_cached_params"] = before, lasting, result
     return result
 
 
 def _snapshot(given: Sequence[Any]) -> tuple[Any, ...]:
-    """Values as they are now, whatever becomes of what holds them."""
+    """Return values as they are now, independent of later changes."""
     return tuple([value if type(value) in IMMUTABLE_TYPES else _freeze(value) for value in given])
 
 
@@ -131,14 +135,9 @@ def _freeze(value: Any) -> Any:
 
 
 AUTO_PARAMETERS = (
-    "candidates",
-    "ridges",
-    "kept_rows",
-    "class_factors",
-    "half_life",
-    "memory_limit",
-)
-MAX_CANDIDATES = 100  # candidates at most
+    "candidates", "ridges", "kept_rows", "class_factors", "half_life", "memory_limit",
+)  # fmt: skip
+MAX_CANDIDATES = 100
 DEFAULT_KEPT_ROWS = 128  # rows of a class
 MAX_KEPT_ROWS = 100_000  # rows of a class
 UNMAPPED_CANDIDATES = (LINEAR, "pooled_rows=1000", "pooled_rows=10")
@@ -175,12 +174,9 @@ class AutoParameters(NamedTuple):
 
 def parse_auto_parameters(**given: Any) -> AutoParameters:
     """Return parameters given by name, the others with their defaults; raise if one is invalid."""
-    strange = sorted(set(given) - set(AUTO_PARAMETERS))
-    if strange:
-        raise TypeError(f"an averaging model has no parameter {strange[0]!r}")
-    usual = dict.fromkeys(AUTO_PARAMETERS) | {"ridges": RIDGES, "kept_rows": DEFAULT_KEPT_ROWS}
-    usual["memory_limit"] = DEFAULT_MEMORY_LIMIT
-    return read_auto_parameters(SimpleNamespace(**(usual | given)))
+    defaults = dict.fromkeys(AUTO_PARAMETERS) | {"ridges": RIDGES, "kept_rows": DEFAULT_KEPT_ROWS}
+    defaults["memory_limit"] = DEFAULT_MEMORY_LIMIT
+    return read_auto_parameters(_with_defaults(given, defaults, "an averaging model"))
 
 
 def read_auto_parameters(given: Any) -> AutoParameters:
@@ -207,23 +203,21 @@ def read_auto_parameters(given: Any) -> AutoParameters:
     candidates = CANDIDATES if given.candidates is None else tuple(given.candidates)
     if len(candidates) > MAX_CANDIDATES:
         raise ValueError(f"candidates has {len(candidates)} entries, more than {MAX_CANDIDATES}")
-    looks = [_parse_candidate(one) for one in candidates]
-    names = [name_of(*one) for one in looks]
+    parsed = [_parse_candidate(one) for one in candidates]
+    names = [name_of(*one) for one in parsed]
     if len(set(names)) < len(names):
         raise ValueError(f"candidates={candidates!r} has a candidate twice")
     options = Options(ridge=1.0, class_factors=class_factors, half_life=given.half_life)
     options.check()
     if options.decay.is_active and options.decay.rows is None:
         raise ValueError(
-            f"half_life={given.half_life!r} must be a number of rows: a model that chooses fades "
-            "all classes alike, by rows"
+            f"half_life={given.half_life!r} must be a number of rows: in an averaging model all "
+            "classes decay alike, by rows"
         )
     fixed = [one if isinstance(one, FittedMap) else None for one in candidates]
     plans = {
-        name_of(one, None): LearningConfig(
-            options.decay, None if one is None else one.text, before, one
-        )
-        for (one, _), before in zip(looks, fixed, strict=True)
+        name_of(one, None): LearningConfig.of(options.decay, one, before)
+        for (one, _), before in zip(parsed, fixed, strict=True)
     }
     learning = (names, fixed), ridges.tolist(), int(kept), class_factors, given.half_life
     limit, is_default = given.memory_limit, given.candidates is None
@@ -242,7 +236,5 @@ def _parse_candidate(candidate: Any) -> tuple[Map | None, float | None]:
 
 def _is_sequence(given: Any) -> bool:
     """Return whether this is a sequence with elements, and not text."""
-    is_plain = type(given) in (tuple, list)
-    return (is_plain or isinstance(given, Sequence | np.ndarray)) and bool(
-        len(given) and not isinstance(given, str)
-    )
+    is_text = isinstance(given, str)
+    return not is_text and isinstance(given, Sequence | np.ndarray) and len(given) > 0

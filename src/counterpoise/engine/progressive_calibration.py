@@ -147,14 +147,14 @@ class ProgressiveCalibration:
         """Return the calibration after n rows with these counts, and the order of all labels."""
         return replace(self, rows=self.rows + n, pending=self.pending.merge(found), order=order)
 
-    def placed(self, at: NDArray[np.intp], d: int) -> ProgressiveCalibration:
+    def reindex_features(self, at: NDArray[np.intp], d: int) -> ProgressiveCalibration:
         """Return the calibration for rows in which feature j, of now d, is feature at[j]."""
         if self.scores is None:
             return self
         solution = _placed(self.scores.solution, at, d)
         return replace(self, scores=replace(self.scores, solution=solution))
 
-    def filling(self, fill: MeanImputation) -> ProgressiveCalibration:
+    def with_imputation(self, fill: MeanImputation) -> ProgressiveCalibration:
         """Return the calibration for rows in which features may be missing for the first time.
 
         Their mean at the boundary, which is the anchor of the scoring model, takes their place.
@@ -199,7 +199,7 @@ def counts_of(scores: Scores, f: Matrix, y: Labels, weight: Vector | None) -> Ca
     return Calibration.of(scores.classes.labels, scores.classes.seen, p, y, weight)
 
 
-def calibrated(
+def score_before_learning(
     state: State, batch: Batch, options: Options, limit: float
 ) -> tuple[Calibration, ProgressiveCalibration]:
     """Return counts of rows that a State will learn, and the calibration after them.
@@ -277,7 +277,7 @@ def cross_fit(
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # predictions warn
         for k, part in _parts(batches(), fold):
-            chunk = state.gathered(part, limit)
+            chunk = state.moments_of_batch(part, limit)
             mine = sums[k]
             sums[k] = chunk if mine is None else mine.append(chunk)
         models = [_without(state, sums, k, options) for k in range(FOLDS)]
@@ -310,7 +310,7 @@ def _without(
     for one in (*sums[:k], *sums[k + 1 :]):
         if one is not None:
             rest = one.copy() if rest is None else rest.append(one)
-    return None if rest is None else state.scores_by(rest, options)
+    return None if rest is None else state.solve_moments(rest, options)
 
 
 def _deal(y: NDArray[Any], hashes: Hashes, weight: Vector) -> Matrix:

@@ -10,7 +10,7 @@ the class then count n/(n − 1) times as much.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,14 @@ import scipy.special as special
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix, Vector
-from counterpoise.engine.averaging import Average, RidgePathScores, averaged, softmax_weights
+from counterpoise.engine.averaging import (
+    MIN_WEIGHT,
+    Average,
+    Part,
+    RidgePathScores,
+    softmax_weights,
+)
+from counterpoise.engine.parameters import map_name
 from counterpoise.engine.row_buffer import RowBuffer, decayed_weight
 from counterpoise.engine.state import State
 from counterpoise.feature_maps import FittedMap
@@ -28,20 +35,20 @@ from counterpoise.solver.class_weights import ClassFactors, by_label
 from counterpoise.solver.imputation import ImputedMoments
 from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import MAX_LEVERAGE, PooledClasses, RidgeSystems, eigen, quadratic
-from counterpoise.solver.score_functions import QuadraticScores
+from counterpoise.solver.score_functions import LinearScores, QuadraticScores
 from counterpoise.solver.scores import build_problem, resolve_ridge
 
 
 class Sample(NamedTuple):
     """Learned rows after the map (n, d), and the positions of their classes.
 
-    ``weight`` is the decayed weight that is left out of each row, and ``whole`` all of its weight.
+    ``weight`` is the decayed weight that is left out of each row; ``full_weight`` is all of it.
     """
 
     Z: Matrix
     code: NDArray[np.intp]
     weight: Vector
-    whole: Vector
+    full_weight: Vector
 
 
 class LeaveOneOutScores(NamedTuple):
@@ -161,7 +168,7 @@ def _quadratic(
     sizes = []
     for k in np.unique(code):
         mine = np.abs(about[code == k])
-        weight = np.repeat(rows.whole[code == k], mine.shape[1])
+        weight = np.repeat(rows.full_weight[code == k], mine.shape[1])
         sizes.append(weighted_median(mine.reshape(-1, 1), weight))
     return LeaveOneOutScores(f[:, None], found, np.mean(sizes, axis=0), np.zeros(1))
 
@@ -188,8 +195,9 @@ MAX_MEAN_LEVERAGE = 0.9  # mean leverage from which a model interpolates its row
 
 
 class CandidateModel(NamedTuple):
-    """Solved candidate: its map (None: no map), its scores, and their root mean squares (r,)."""
+    """Solved candidate: its map and its name, its scores, and their root mean squares (r,)."""
 
+    map_name: str
     fixed: FittedMap | None
     scores: RidgePathScores | QuadraticScores
     rms: Vector
@@ -211,42 +219,60 @@ class CandidateRanking:
         """Weights in the average, by candidate and ridge; they add up to 1."""
         return softmax_weights(self.G, self.temperature)
 
-    def average(self, maps: Sequence[str], classes: Classes, ridge: float) -> Average:
-        """Return the average of the candidates, whose maps have these names, for all classes."""
-        parts = [(name, *one) for name, one in zip(maps, self.models, strict=True)]
-        return averaged(parts, self.averaging_weights, self.best, ridge, classes.seen)
+    def average(self, classes: Classes, ridge: float) -> Average:
+        """Return the average of the candidates, in units of the best one, for all classes."""
+        unit = float(self.models[self.best[0]].rms[self.best[1]]) or 1.0
+        parts, seen = [], classes.seen
+        for (name, fixed, scores, rms), weight in zip(
+            self.models, self.averaging_weights, strict=True
+        ):
+            if weight.sum() <= MIN_WEIGHT:
+                continue
+            factor = unit * weight / np.where(rms > 0.0, rms, np.inf)
+            found: LinearScores | QuadraticScores
+            if isinstance(scores, RidgePathScores):
+                found = scores.weighted(factor, ridge)
+                found = found.placed(seen, -np.inf) if len(seen) > 2 else found
+            else:
+                root, offset = scores.root * np.sqrt(factor[0]), scores.offset * factor[0]
+                found = replace(scores, root=root, offset=offset, seen=seen)
+            parts.append(Part(name, fixed, found))
+        return Average(tuple(parts), ridge)
 
 
 def rank_by_leave_one_out(
-    names: Sequence[str],
-    states: Sequence[State],
-    options: Sequence[Options],
+    candidates: Sequence[tuple[str, State, Options]],
     ridges: Vector,
     kept: RowBuffer,
     heat: float,
 ) -> CandidateRanking | None:
     """Rank candidates by kept rows, each scored without itself; None below two classes."""
     models, G = [], []
-    for state, how in zip(states, options, strict=True):
-        filled = state.filled
+    for name, state, options in candidates:
+        filled = state.imputed
         moments = state.moments if filled is None else filled.moments
         classes = Classes.of(moments, moments.labels[:0])
         if len(classes.labels) < 2:
             return None
         X, code, weight, clock = kept.arrays(classes.labels, kept.ranking_rows(len(classes.labels)))
         passed = moments.N[classes.slots][code] - clock
-        passed, half_life = np.maximum(passed, 0.0), state.plan.decay.rows
+        passed, half_life = np.maximum(passed, 0.0), state.config.decay.rows
         one, weight = (
             decayed_weight(w, passed, half_life) for w in (np.minimum(weight, 1.0), weight)
         )
-        Z = state.terms(X) if filled is None else state.inputs_filled(X)
-        found = leave_one_out_scores(moments, classes, how, ridges, Sample(Z, code, one, weight))
+        Z = state.terms(X) if filled is None else state.impute(X)
+        found = leave_one_out_scores(
+            moments, classes, options, ridges, Sample(Z, code, one, weight)
+        )
         alone = one >= (1.0 - 1e-9) * moments.n[classes.slots][code]
-        G.append(_g_means(found, code, np.where(alone, 0.0, weight), classes, how.class_factors))
+        G.append(
+            _g_means(found, code, np.where(alone, 0.0, weight), classes, options.class_factors)
+        )
         weights = found.weights if filled is None else for_raw_rows(found.weights, filled)
-        models.append(CandidateModel(state.fixed, weights, found.rms))
+        models.append(CandidateModel(map_name(name), state.fixed, weights, found.rms))
     best = max(range(len(G)), key=lambda i: float(G[i].max()))
-    return CandidateRanking(list(names), models, G, (best, int(G[best].argmax())), heat)
+    names = [name for name, _, _ in candidates]
+    return CandidateRanking(names, models, G, (best, int(G[best].argmax())), heat)
 
 
 def _g_means(

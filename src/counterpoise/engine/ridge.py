@@ -1,13 +1,11 @@
-"""RidgeModel: the engine of one balanced ridge model, for rows that are checked.
-
-Progressive scores of a model whose feature map is not fitted yet are computed here, too.
-"""
+"""RidgeModel: the engine of one balanced ridge model, for rows that are checked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from operator import itemgetter
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,8 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterpoise import timestamps, validation
 from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
-from counterpoise.engine.parameters import RidgeParameters, parse_ridge_parameters
-from counterpoise.engine.state import Batch, State
+from counterpoise.engine.parameters import (
+    RIDGE_PARAMETERS,
+    RidgeParameters,
+    parse_ridge_parameters,
+    read_ridge_parameters,
+)
+from counterpoise.engine.state import Batch, LearningConfig, State
 from counterpoise.engine.summary import Summary, summarize
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.explanation import Explanation
@@ -32,6 +35,67 @@ from counterpoise.solver.scores import Scores
 from counterpoise.stepwise import progressive
 from counterpoise.validation import Names, commit
 
+Self = TypeVar("Self", bound="EngineBase")
+
+
+class EngineBase:
+    """Parameters of an engine, and a learned value that every change replaces.
+
+    Rows are float64 of shape (n, d), C-ordered or CSR. Labels are an array that
+    :func:`counterpoise.validation.labels` returns. A change is complete, or it did not happen.
+    """
+
+    kind: ClassVar[str]  # name of the estimator, in files
+    parameter_values: ClassVar[Any]  # function of the estimator's attributes
+    read_parameters: ClassVar[Any]  # function of an estimator
+    params: Any
+    imputation: MeanImputation | None
+
+    def __init__(self, params: Any) -> None:
+        self.params = params
+
+    def copy_unfitted(self: Self) -> Self:
+        """Return a model with the same parameters that has learned nothing."""
+        return type(self)(self.params)
+
+    def _declare(self, before: Labels, classes: Any, y: Labels) -> Labels:
+        """Return all labels declared so far; raise if rows have labels of another type."""
+        known = before if classes is None else declared(before, classes)
+        if len(known):
+            validation.require_one_type(y, known)
+        return known
+
+    def _empty_state(self, config: LearningConfig, inputs: int, labels: Labels) -> State:
+        """Return a State that has learned nothing, with declared labels; raise if a map differs."""
+        if config.given is not None and inputs and inputs != len(config.given.mean):
+            name = "feature_map is" if self.kind == RidgeModel.kind else "candidates has"
+            raise ValueError(
+                f"{name} a map fixed for {len(config.given.mean)} features, but X has {inputs} "
+                "features"
+            )
+        state = State.empty(config, inputs).with_declared_classes(labels)
+        return state.with_imputation(self.imputation)
+
+
+def without_weightless(
+    X: Rows, y: Labels, weight: Vector | None, t: Vector | None = None
+) -> tuple[Rows, Labels, Vector | None, Vector | None]:
+    """Return rows without those of weight 0."""
+    if weight is None or weight.all():
+        return X, y, weight, t
+    kept = weight > 0
+    return X[kept], y[kept], weight[kept], None if t is None else t[kept]
+
+
+def require_equal_options(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+    """Raise unless two models to merge have the same options."""
+    for name, value in mine.items():
+        if value != theirs[name]:
+            raise ValueError(
+                f"cannot merge models with different options: {name} is {value!r} here "
+                f"and {theirs[name]!r} there"
+            )
+
 
 def learn_and_score(
     state: State,
@@ -42,90 +106,70 @@ def learn_and_score(
     limit: float,
     jobs: int = 1,
 ) -> tuple[Matrix, State]:
-    """Scores of the rows of a batch, in order, and the State that has learned them all. Shape of
-    the result: (n, problems).
-    """
+    """Return scores (n, problems) of rows in order, and the State that has learned them all."""
     n = len(batch.y)
     delay = min(delay, n)
-    # Values that may be missing are filled anew at each step.
-    warm = min(state.waiting, n) if state.fill is None or state.plan.text is not None else n
-    if state.plan.decay.is_timed:  # all classes fade with each step
-        warm = n
-    first, state = _warming(state, batch, declared, options, warm, delay, limit)
-    if warm == n:
-        return first, state
-    classes = union(np.unique(batch.y), declared)
-    rest, state = _fixed(
-        state, batch.part(slice(warm, n)), declared, classes, options, delay, limit, jobs
-    )
-    return np.concatenate([first, rest[delay:]]) if warm else rest, state
-
-
-def _warming(
-    state: State,
-    batch: Batch,
-    declared: Labels,
-    options: Options,
-    warm: int,
-    delay: int,
-    limit: float,
-) -> tuple[Matrix, State]:
-    """Scores while so many rows are learned before the map is fixed."""
-    everything = union(state.moments.labels, union(np.unique(batch.y), declared))
-    n, steps = len(batch.y), warm + delay if warm else 0
-    f = np.zeros((min(n, steps), n_score_columns(len(everything))))
-    for at in range(steps):
-        if at < n and state.begun:
-            f[at] = state.announced(everything).solve(None, options).of(batch.X[[at]])[0]
+    labels = union(state.moments.labels, union(np.unique(batch.y), declared))
+    # Without a map, values that may be missing are imputed again at each step; times decay at each.
+    is_imputed = state.fill is not None and state.config.text is None
+    warm = n if is_imputed or state.config.decay.is_timed else min(state.rows_until_fixed, n)
+    if not warm:
+        return _learn_compiled(state, batch, declared, labels, options, delay, limit, jobs)
+    first = np.zeros((min(n, warm + delay), n_score_columns(len(labels))))
+    state = state.copy()
+    for at in range(warm + delay):
+        if at < n and state.is_fitted:
+            scores = state.with_declared_classes(labels).solve(None, options)
+            first[at] = scores.of(batch.X[[at]])[0]
         if at >= delay:
             state = state.learn(batch.part(slice(at - delay, at - delay + 1)), limit, declared)
-    return f, state
+    if warm == n:
+        return first, state
+    rest, state = _learn_compiled(
+        state, batch.part(slice(warm, n)), declared, labels, options, delay, limit, jobs
+    )
+    return np.concatenate([first, rest[delay:]]), state
 
 
-def _fixed(
+def _learn_compiled(
     state: State,
     batch: Batch,
     declared: Labels,
-    classes: Labels,
+    labels: Labels,
     options: Options,
     delay: int,
     limit: float,
     jobs: int,
 ) -> tuple[Matrix, State]:
-    """Scores of rows that go through a fixed map, or none."""
+    """Return scores of rows by the compiled solver, through a fixed map if any, and the State."""
     fixed, X = state.fixed, batch.X
-    state.plan.require_fits(X.shape[1], limit)
+    state.config.require_fits(X.shape[1], limit)
     first = X[0].copy() if fixed is None else fixed.transform(X[:1])[0]
-    moments = Moments(batch.y[:0], first)
-    if state.begun:
-        moments = state.moments.copy()
+    moments = state.moments.copy() if state.is_fitted else Moments(batch.y[:0], first)
     rows_of, arrived = batch.group(batch.y, moments.labels)
-    labels = union(arrived, classes)
-    require_room(len(labels), len(first), limit, state.plan.text is not None)
+    require_room(len(labels), len(first), limit, state.config.text is not None)
     moments = with_labels(with_labels(moments, arrived), labels)
     codes = np.empty(len(X), dtype=np.intp)
     for k, mine in enumerate(rows_of):
         codes[mine] = k
     if fixed is not None:
         moments.clipped[0] += clipped(X, None, fixed)
-    f = progressive.threaded_scores(
-        options, moments, labels, X, codes, min(delay, len(X)), fixed, jobs
-    )
-    left = State(state.plan, moments, declared, fixed, calibration=state.calibration)
-    return f, left.filling(state.fill)
+    delay = min(delay, len(X))
+    f = progressive.threaded_scores(options, moments, labels, X, codes, delay, fixed, jobs)
+    left = State(state.config, moments, declared, fixed, calibration=state.calibration)
+    return f, left.with_imputation(state.fill)
 
 
-class RidgeModel:
-    """Parameters and learned state of a balanced ridge model.
-
-    Rows are float64 of shape (n, d), C-ordered or CSR. Labels are an array that
-    :func:`counterpoise.validation.labels` returns. A change is complete, or it did not happen.
-    """
+class RidgeModel(EngineBase):
+    """Parameters and learned state of a balanced ridge model."""
 
     kind = "BalancedRidgeClassifier"
+    parameter_values = itemgetter(*RIDGE_PARAMETERS)
+    read_parameters = staticmethod(read_ridge_parameters)
+    params: RidgeParameters
 
     def __init__(self, params: RidgeParameters, state: State | None = None) -> None:
-        self.params = params
+        super().__init__(params)
         self.state = State.empty(params.config, 0) if state is None else state
         self.imputation = None if state is None else state.fill
 
@@ -136,29 +180,25 @@ class RidgeModel:
 
     def set_parameters(self, params: RidgeParameters) -> None:
         """Use other parameters from now on; raise if rows were learned in another way."""
-        config = self.state.plan
-        if config is not params.config and config != params.config and self.state.begun:
+        config = self.state.config
+        if config is not params.config and config != params.config and self.is_fitted:
             raise ValueError(
                 "feature_map and half_life cannot change once rows were learned; fit again, or "
                 "use a clone"
             )
         self.params = params
 
-    def copy_unfitted(self) -> RidgeModel:
-        """Return a model with the same parameters that has learned nothing."""
-        return RidgeModel(self.params)
-
     # Learned values
 
     @property
     def is_fitted(self) -> bool:
         """Whether any row is learned."""
-        return self.state.begun
+        return any(self.state.moments.n.tolist())
 
     @property
     def n_features(self) -> int:
         """Number of features of a row."""
-        return self.state.inputs
+        return self.state.n_inputs
 
     @property
     def labels(self) -> Labels:
@@ -197,16 +237,12 @@ class RidgeModel:
 
     def explain(self, X: Rows, names: Names | None = None) -> Explanation:
         """Return the contribution of each feature to the scores of rows."""
-        return explain(self.scores(False), self.state.moments, self.params.options, X, names)
+        parts = [(self.scores(False), self.state.moments)]
+        return explain(parts, self.params.options, X, names)
 
     def summary(self, names: Names | None = None) -> Summary:
         """Return coefficients with intervals, means and class means."""
-        called = [f"x{j}" for j in range(self.n_features)]
-        called = called if names is None else [str(name) for name in names]
-        fixed = self.state.fixed
-        return summarize(
-            self.state, self.params.options, called if fixed is None else fixed.names(called)
-        )
+        return summarize(self.state, self.params.options, self.mapped_names(names))
 
     # Learning
 
@@ -237,7 +273,7 @@ class RidgeModel:
             assert options is not None
             # Folds depend on positions, so that names have no effect.
             places, limit = range(X.shape[1]), params.memory_limit
-            state = state.cross_fitted(lambda: [batch], places, options, limit)
+            state = state.cross_fit(lambda: [batch], places, options, limit)
         self.state = state
 
     def progressive_scores(
@@ -268,33 +304,24 @@ class RidgeModel:
         names: Names | None = None,
     ) -> Batch:
         """Return rows as a batch without rows of weight 0; raise if a value is not finite."""
-        weight = validation.weights(weight, X.shape[0])
+        weight = None if weight is None else validation.weights(weight, X.shape[0])
         t = timestamps.times(t, X.shape[0]) if self.params.config.decay.is_timed else None
         if self.params.config.text is not None:
             validation.require_bounded(X, names)
         elif sp.issparse(X) or self.params.options.half_life is not None or weight is not None:
             validation.require_finite(X, names)
         if weight is not None and not weight.all():
-            kept = weight > 0
-            X, y, weight = X[kept], y[kept], weight[kept]
-            t = None if t is None else t[kept]
+            X, y, weight, t = without_weightless(X, y, weight, t)
         return Batch(X, y, weight, grouped, names, t)
 
     def _begin(self, inputs: int, y: Labels, classes: Any) -> tuple[State, Labels]:
         """Return a state for rows of this width, and all labels declared so far."""
         state, config = self.state, self.params.config
-        if not state.begun and (state.plan != config or state.inputs != inputs):
-            if config.given is not None and inputs != len(config.given.mean):
-                raise ValueError(
-                    f"feature_map is a map fixed for {len(config.given.mean)} features, but X has "
-                    f"{inputs} features"
-                )
+        if not self.is_fitted and (state.config != config or state.n_inputs != inputs):
             # Without learned rows, the old map is not needed.
             before = state.declared if len(state.declared) else y[:0]
-            state = State.empty(config, inputs).announced(before).filling(self.imputation)
-        known = declared(state.declared, classes)
-        validation.require_one_type(y, known)
-        return state, known
+            state = self._empty_state(config, inputs, before)
+        return state, self._declare(state.declared, classes, y)
 
     def cross_fit(self, batches: Callable[[], Iterable[Batch]], names: Sequence[Any]) -> None:
         """Calibrate by all learned rows, independent of their order.
@@ -302,35 +329,26 @@ class RidgeModel:
         ``batches`` returns these rows each time that it is called, in the same order.
         """
         options, limit = self.params.options, self.params.memory_limit
-        self.state = self.state.cross_fitted(batches, names, options, limit)
+        self.state = self.state.cross_fit(batches, names, options, limit)
 
     # Merging and unlearning
 
     def merge(self, other: RidgeModel) -> RidgeModel:
         """Return a model that has learned the rows of this one, then those of the other."""
-        self._require_same_options(other)
+        options = [
+            {**asdict(one.params.options), "feature_map": feature_map_name(one.params.feature_map)}
+            for one in (self, other)
+        ]
+        require_equal_options(options[0], {**options[1], "calibrate": options[0]["calibrate"]})
         mine, theirs = self.state, other.state
         if mine.warmup is not None or theirs.warmup is not None or mine.fixed != theirs.fixed:
             raise DataError(
                 "cannot merge models whose maps were fixed by different rows, or are not fixed yet "
-                f"(that takes {mine.plan.rows} rows)",
+                f"(that takes {mine.config.rows} rows)",
                 Suggestion("let both begin with the same fixed map, given by {}", "feature_map"),
             )
         validation.require_one_type(theirs.moments.labels, mine.moments.labels)
-        return RidgeModel(self.params, mine.merged(theirs, self.params.memory_limit))
-
-    def _require_same_options(self, other: RidgeModel) -> None:
-        """Raise unless two models were learned in the same way."""
-        mine, theirs = (
-            {**asdict(one.params.options), "feature_map": feature_map_name(one.params.feature_map)}
-            for one in (self, other)
-        )
-        for name, value in mine.items():
-            if value != theirs[name] and name != "calibrate":
-                raise ValueError(
-                    f"cannot merge models with different options: {name} is {value!r} here "
-                    f"and {theirs[name]!r} there"
-                )
+        return type(self)(self.params, mine.merge(theirs, self.params.memory_limit))
 
     def require_unlearnable(self) -> None:
         """Raise if this model cannot unlearn rows."""
@@ -342,7 +360,7 @@ class RidgeModel:
         if state.warmup is not None:
             raise DataError(
                 "unlearn is not possible before the map is fixed, which takes "
-                f"{state.plan.rows} rows, {state.waiting} more than so far",
+                f"{state.config.rows} rows, {state.rows_until_fixed} more than so far",
                 Suggestion("begin with a map that is fixed, given by {}", "feature_map"),
             )
 
@@ -350,40 +368,44 @@ class RidgeModel:
         self, X: Rows, y: Labels, weight: ArrayLike | None = None, names: Names | None = None
     ) -> Moments:
         """Return the moments of rows, in the slots of the learned moments."""
-        return self.state.gathered(self.batch(X, y, weight, None, names), self.params.memory_limit)
+        return self.state.moments_of_batch(
+            self.batch(X, y, weight, None, names), self.params.memory_limit
+        )
 
     def unlearn(self, moments: Moments, names: Names | None = None) -> None:
         """Unlearn the moments of rows, whose storage is reused, if enough digits remain."""
-        self.state = self.state.unlearn(
-            moments, self.params.options, self.term_names(names).__getitem__
-        )
 
-    def term_names(self, names: Names | None = None) -> list[str]:
-        """Return how messages name the features, or the mapped features."""
-        fixed = self.state.fixed
-        if fixed is None:
-            return [validation.feature_name(j, names) for j in range(self.n_features)]
-        called = [f"x{j}" for j in range(self.n_features)] if names is None else names
-        return [f"term {name!r}" for name in fixed.names([str(name) for name in called])]
+        def name_of(j: int) -> str:
+            if self.state.fixed is None:
+                return validation.feature_name(j, names)
+            return f"term {self.mapped_names(names)[j]!r}"
+
+        self.state = self.state.unlearn(moments, self.params.options, name_of)
+
+    def mapped_names(self, names: Names | None) -> list[str]:
+        """Return names of the features, or of the mapped features."""
+        called = [f"x{j}" for j in range(self.n_features)]
+        called = called if names is None else [str(name) for name in names]
+        return called if self.state.fixed is None else self.state.fixed.names(called)
 
     # Features
 
     def set_imputation(self, fill: MeanImputation | None) -> None:
         """Set which features may be missing and are imputed by the mean of their values."""
-        commit(self, imputation=fill, state=self.state.filling(fill))
+        commit(self, imputation=fill, state=self.state.with_imputation(fill))
 
     def change_imputation_base(self, before: MeanImputation, after: MeanImputation) -> None:
         """Let rows contain other constants where features are missing."""
-        self.state = self.state.rebased(before, after)
+        self.state = self.state.with_imputation_base(before, after)
 
     def add_features(self, names: Sequence[str]) -> None:
         """Add features that were 0 in every row; ``names`` are those of all, old ones first."""
         if len(self.state.moments.labels) and len(names) != self.n_features:
-            self._move(self.state.widened(names, self.params.memory_limit))
+            self._move(self.state.with_features(names, self.params.memory_limit))
 
     def reindex_features(self, at: NDArray[np.intp], names: Sequence[str]) -> None:
         """Move feature j to position at[j] of a wider row, whose features have these names."""
-        self._move(self.state.placed(at, names, self.params.memory_limit))
+        self._move(self.state.reindex_features(at, names, self.params.memory_limit))
 
     def drop_features(self, is_zero: Flags) -> NDArray[np.intp]:
         """Drop features that are 0 in every row; return the positions of those that stay.
@@ -392,16 +414,16 @@ class RidgeModel:
         """
         state = self.state
         stay = ~is_zero if state.fixed is None else ~(is_zero & state.fixed.late)
-        if not stay.any() and state.begun:
+        if not stay.any() and state.is_fitted:
             stay[0] = True
         at = np.flatnonzero(stay)
         if len(at) < len(stay):
-            self._move(state.only(at))
+            self._move(state.select_features(at))
         return at
 
     def _move(self, state: State) -> None:
         """Replace the state by a state of other features."""
         params = self.params
-        if state.plan.given is not None:
-            params = params._replace(config=state.plan, feature_map=state.plan.given)
+        if state.config.given is not None:
+            params = params._replace(config=state.config, feature_map=state.config.given)
         commit(self, state=state, params=params)

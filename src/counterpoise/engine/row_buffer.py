@@ -25,7 +25,7 @@ class RowBuffer:
     # the rows, by the label of their class, the oldest first
     rows: dict[Any, tuple[Row, ...]] = field(default_factory=dict)
 
-    def appended(
+    def append(
         self, X: Rows, y: Labels, weight: Vector | None, before: dict[Any, float]
     ) -> RowBuffer:
         """Return the buffer with more rows, given the weight of each class before them."""
@@ -42,12 +42,12 @@ class RowBuffer:
             result[label] = self._last((*result.get(label, ()), *more))
         return replace(self, rows=result)
 
-    def with_one(self, x: Vector, label: Any, weight: float, before: float) -> RowBuffer:
+    def append_one(self, x: Vector, label: Any, weight: float, before: float) -> RowBuffer:
         """Return the buffer with one more row, which must not change."""
         mine = self._last((*self.rows.get(label, ()), (x, weight, before + weight)))
         return replace(self, rows={**self.rows, label: mine})
 
-    def merged(self, other: RowBuffer, before: dict[Any, float]) -> RowBuffer:
+    def merge(self, other: RowBuffer, before: dict[Any, float]) -> RowBuffer:
         """Return the buffer followed by another one, given the weight of each class before it."""
         result = dict(self.rows)
         for label, rows in other.rows.items():
@@ -68,18 +68,13 @@ class RowBuffer:
         x, w, clock = rows[first]
         return ((x, max(w - over, min(w, 1.0)), clock), *rows[first + 1 :])
 
-    def placed(self, at: NDArray[np.intp], inputs: int) -> RowBuffer:
+    def reindex_features(self, at: NDArray[np.intp], inputs: int) -> RowBuffer:
         """Return the buffer of wider rows, with feature j at position at[j]."""
-
-        def moved(x: Vector) -> Vector:
-            wider = np.zeros(inputs)
-            wider[at] = x
-            return wider
-
-        rows = {
-            label: tuple((moved(x), w, clock) for x, w, clock in mine)
-            for label, mine in self.rows.items()
-        }
+        rows = {}
+        for label, mine in self.rows.items():
+            wider = np.zeros((len(mine), inputs))
+            wider[:, at] = [x for x, _, _ in mine]
+            rows[label] = tuple((x, *one[1:]) for x, one in zip(wider, mine, strict=True))
         return replace(self, rows=rows)
 
     def ranking_rows(self, classes: int) -> int:
@@ -108,8 +103,8 @@ def decayed_weight(weight: Vector, passed: Vector, half_life: float | None) -> V
         return weight
     rate = -np.log(2.0) / half_life
     entered: Vector = np.expm1(rate * weight) / np.expm1(rate)
-    faded: Vector = entered * np.exp(rate * passed)
-    return faded
+    decayed: Vector = entered * np.exp(rate * passed)
+    return decayed
 
 
 MAX_DEVIATIONS = 3.0
@@ -141,4 +136,4 @@ def _outlying(state: State, kept: RowBuffer) -> Change:
     far = np.abs(state.fixed.scaled(X)) >= MAX_DEVIATIONS
     share = weight @ far / weight.sum()
     j = int(share.argmax())
-    return Change(j, float(share[j]), state.plan.rows)
+    return Change(j, float(share[j]), state.config.rows)

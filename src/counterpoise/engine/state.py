@@ -1,13 +1,12 @@
-"""State: all that a model has learned, and how it changes. A change is whole or not at all.
+"""State: all that a model has learned, and how it changes. A change is complete or does not happen.
 
-Rows become moments, after a map if there is one. Such a map is fixed by the first rows; until then
+Rows become moments, after a feature map if there is one. The first rows fix such a map; until then
 they are kept, and learned again with each batch. All estimators, the candidates of the averaging
 model, the command line and Spark change a State, and nothing else changes moments.
 """
 
 from __future__ import annotations
 
-import pickle
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,8 +19,8 @@ from numpy.typing import NDArray
 from counterpoise.arrays import Labels, Matrix, Rows, Vector, joined
 from counterpoise.engine.progressive_calibration import (
     ProgressiveCalibration,
-    calibrated,
     cross_fit,
+    score_before_learning,
 )
 from counterpoise.feature_maps import WARMUP, FittedMap, Map, Warmup
 from counterpoise.moments import resize
@@ -44,9 +43,9 @@ from counterpoise.solver.mapped_moments import (
 from counterpoise.solver.options import Options, has_label_weights, warn_unseen_labels
 from counterpoise.solver.scores import Scores, solve_scores, without
 from counterpoise.stepwise.single_event import SingleEventModel, open_single_event
-from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, Names
+from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, Names, commit
 
-NUMBER = np.dtype(np.float64)
+FLOAT64 = np.dtype(np.float64)
 MAX_UNSCORED_ROWS = 256
 Grouping = Callable[[Labels, Labels], tuple[list[NDArray[np.intp]], Labels]]
 
@@ -55,10 +54,15 @@ Grouping = Callable[[Labels, Labels], tuple[list[NDArray[np.intp]], Labels]]
 class LearningConfig:
     """How rows become moments: decided before the first row, and kept."""
 
-    decay: Decay = NO_DECAY  # how the past loses weight
+    decay: Decay = NO_DECAY
     text: str | None = None  # name of the map
-    given: FittedMap | None = None  # A map that is fixed already
-    map: Map | None = field(default=None, compare=False)  # the map
+    given: FittedMap | None = None  # a map that is fixed already
+    map: Map | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, decay: Decay, one: Map | None, given: FittedMap | None = None) -> LearningConfig:
+        """Return the configuration of a map, which may be given as it is fixed."""
+        return cls(decay, None if one is None else one.text, given, one)
 
     @property
     def rows(self) -> int:
@@ -66,7 +70,7 @@ class LearningConfig:
         return WARMUP if self.map is None else self.map.rows
 
     def require_fits(self, inputs: int, limit: float) -> None:
-        """Raise if the map, of so many features, would take more memory than allowed."""
+        """Raise if the map of so many features would take more memory than ``limit`` bytes."""
         require_map_fits(self.map, inputs, limit)
 
 
@@ -74,12 +78,12 @@ class LearningConfig:
 class Batch:
     """Labelled rows, checked: float64, finite, of positive weight."""
 
-    X: Rows  # (n, l) the rows
-    y: Labels  # (n,) their labels
-    weight: Vector | None  # (n,) their weights
-    group: Grouping  # finds the rows of each label, given y and the labels that have a slot
+    X: Rows  # (n, l)
+    y: Labels  # (n,)
+    weight: Vector | None  # (n,)
+    group: Grouping  # returns the rows of each label, given y and the labels that have a slot
     names: Names | None = None  # names of the features, for messages
-    t: Vector | None = None  # (n,) their times in seconds, where rows fade by the clock
+    t: Vector | None = None  # (n,) times in seconds, where rows decay by time
 
     def part(self, rows: slice | NDArray[np.intp]) -> Batch:
         """Return some of the rows."""
@@ -88,70 +92,75 @@ class Batch:
 
 
 @dataclass(eq=False)
+class Session:
+    """Caches of a State and single rows to be scored; every other change begins a new session."""
+
+    solved: tuple[Options, Scores] | None = None
+    imputed: ImputedMoments | None = None
+    single_event: SingleEventModel | None = None
+    # single rows that were learned, with label and weight, and will be scored together
+    unscored: list[tuple[Any, Any, float]] = field(default_factory=list)
+    rows_left: int = 0  # single rows that the present scoring model can still score
+
+
+@dataclass(eq=False)
 class State:
     """All that a model has learned."""
 
-    plan: LearningConfig  # how rows become moments
-    moments: Moments  # of the features, or of the terms of the map
-    declared: Labels  # labels announced
+    config: LearningConfig
+    moments: Moments  # of the features, or of the mapped features
+    declared: Labels
     fixed: FittedMap | None = None  # the map as it is fixed so far
     warmup: Warmup | None = None  # rows that are kept until it is fixed for good
     names: list[Any] | None = None  # names of the features, where rows are dicts
-    # counts of rows that were scored by a model without them
-    calibration: Calibration | None = None
+    calibration: Calibration | None = None  # counts of rows scored by a model without them
     # the model that scores the next rows before they are learned
     progressive: ProgressiveCalibration | None = field(default=None, repr=False)
-    # which features may be missing, and are filled by the mean of what was seen
-    fill: MeanImputation | None = None
-    version: int = 0  # counts changes
-    # storage in which the scatters grow
-    room: resize.GrowableScatter = field(default_factory=resize.GrowableScatter, repr=False)
-    # single rows that the scoring model, as it is, can still score
-    rows_left: int = field(default=0, repr=False)
-    # whether it was told which labels that have a weight never occurred
-    warned: bool = field(default=False, repr=False)
-    _scores: tuple[Any, Scores] | None = field(default=None, repr=False)
-    _filled: tuple[int, ImputedMoments] | None = field(default=None, repr=False)
-    _open: SingleEventModel | None = field(default=None, repr=False)
-    _unscored: list[tuple[Any, Any, float]] = field(default_factory=list, repr=False)
+    fill: MeanImputation | None = None  # which features may be missing
+    storage: resize.GrowableScatter = field(default_factory=resize.GrowableScatter, repr=False)
+    has_warned: bool = field(default=False, repr=False)  # of weighted labels that never occurred
+    session: Session = field(default_factory=Session, repr=False)
 
     @classmethod
-    def empty(cls, plan: LearningConfig, inputs: int, names: list[Any] | None = None) -> State:
-        """Nothing learned yet of rows with so many features."""
-        d = inputs if plan.given is None else plan.given.size
+    def empty(cls, config: LearningConfig, inputs: int, names: list[Any] | None = None) -> State:
+        """Return a State that has learned no row of so many features."""
+        d = inputs if config.given is None else config.given.size
         moments = Moments(np.empty(0), np.zeros(d))
-        return cls(plan, moments, moments.labels, plan.given, None, names)
+        return cls(config, moments, moments.labels, config.given, None, names)
 
     def __getstate__(self) -> dict[str, Any]:
         self.score_pending()
-        fresh = {"version": 0, "room": resize.GrowableScatter(), "_scores": None, "_open": None}
-        fresh |= {"_filled": None, "rows_left": 0}
-        return self.__dict__ | fresh
+        return {**self.__dict__, "storage": resize.GrowableScatter(), "session": Session()}
 
     def copy(self) -> State:
-        """An independent copy."""
-        return self._with(moments=self.moments.copy(), room=resize.GrowableScatter())
+        """Return an independent copy."""
+        return self._with(moments=self.moments.copy(), storage=resize.GrowableScatter())
+
+    def _with(self, **changes: Any) -> State:
+        """Return a State with other values and a new session."""
+        self.score_pending()
+        return replace(self, session=Session(), **changes)
 
     @property
-    def begun(self) -> bool:
-        """Whether anything is learned."""
+    def is_fitted(self) -> bool:
+        """Whether any row is learned."""
         return any(self.moments.n.tolist())
 
     @property
-    def waiting(self) -> int:
+    def rows_until_fixed(self) -> int:
         """Rows that are missing until the map is fixed."""
-        if self.plan.text is None or self.plan.given is not None:
+        if self.config.text is None or self.config.given is not None:
             return 0
         if self.fixed is None:
-            return self.plan.rows
-        return 0 if self.warmup is None else self.plan.rows - len(self.warmup.X)
+            return self.config.rows
+        return 0 if self.warmup is None else self.config.rows - len(self.warmup.X)
 
     @property
-    def inputs(self) -> int:
+    def n_inputs(self) -> int:
         """Number of features of a row."""
         return len(self.moments.anchor if self.fixed is None else self.fixed.mean)
 
-    # Changing
+    # Learning
 
     def learn(
         self,
@@ -161,42 +170,34 @@ class State:
         names: list[Any] | None = None,
         calibrating: Options | None = None,
     ) -> State:
-        """With more rows: this object, changed, or another in its place.
+        """Learn rows; return this object, or another in its place. Atomic with respect to signals.
 
-        Atomic with respect to signals: KeyboardInterrupt leaves either the old or the new state.
-        ``limit`` is in bytes. ``declared`` are all labels announced so far and ``names`` those of
+        ``limit`` is in bytes. ``declared`` are all labels declared so far and ``names`` those of
         all features, if there are new ones; a new feature was 0 in every row before. With
-        ``calibrating`` the rows are scored first, by the model of the past under these options.
+        ``calibrating`` the model of the past scores the rows first, with these options.
         """
         self.score_pending()
-        self.rows_left = 0
-        base = self if names is None else self.widened(names, limit)
-        known = base.declared if declared is None else declared
-        if base.waiting:
-            warmed = base._warmed(batch, limit, known)
-            return warmed._with(**base._calibrated(batch, limit, calibrating)).drop_decayed()
-        chunk = base.gathered(batch, limit)
-        base._check_clock(float(chunk.n.sum()), float(chunk.when[0]), len(batch.y))
-        more = base._calibrated(batch, limit, calibrating)
-        if not base.begun:
-            return base._with(moments=chunk, declared=known, **more).drop_decayed()
-        add(*self._entering(base, chunk, known, more))
+        self.session.rows_left = 0
+        base = self if names is None else self.with_features(names, limit)
+        after: dict[str, Any] = {"declared": base.declared if declared is None else declared}
+        if base.rows_until_fixed:
+            after |= base._refit_warmup(batch, limit)
+        else:
+            after["moments"] = chunk = base.moments_of_batch(batch, limit)
+            if self.config.decay.is_timed:
+                base._warn_if_erased(float(chunk.n.sum()), float(chunk.when[0]), len(batch.y))
+        if calibrating is not None:
+            found, progressive = score_before_learning(base, batch, calibrating, limit)
+            after |= {"calibration": _sum(self.calibration, found), "progressive": progressive}
+        if "fixed" in after or not base.is_fitted:
+            return base._with(**after).drop_decayed()
+        add(*self._add_arguments(base, after))
         return self.drop_decayed()
 
-    def _check_clock(self, weight: float, latest: float, rows: int) -> None:
-        """Warn if rows of this weight as of their latest time make all others count for nothing."""
-        if self.plan.decay.is_timed:
-            before, previous = float(self.moments.n.sum()), float(self.moments.when[0])
-            self.plan.decay.warn_if_erased(before, previous, weight, latest, rows)
-
-    def _calibrated(
-        self, batch: Batch, limit: float, calibrating: Options | None
-    ) -> dict[str, Any]:
-        """Return what calibration becomes when rows, which are checked, are learned."""
-        if calibrating is None:
-            return {}
-        found, after = calibrated(self, batch, calibrating, limit)
-        return {"calibration": _added(self.calibration, found), "progressive": after}
+    def _warn_if_erased(self, weight: float, latest: float, rows: int) -> None:
+        """Warn if rows of this weight at their latest time reduce all others to nothing."""
+        before, previous = float(self.moments.n.sum()), float(self.moments.when[0])
+        self.config.decay.warn_if_erased(before, previous, weight, latest, rows)
 
     def drop_decayed(self) -> State:
         """Drop the calibration counts of classes whose rows have decayed to nothing."""
@@ -209,16 +210,17 @@ class State:
             self.progressive = self.progressive.restrict_to(left)
         return self
 
-    def _entering(
-        self, base: State, chunk: Moments, declared: Labels, more: dict[str, Any]
-    ) -> tuple[Any, ...]:
-        """How a chunk is added to what is learned, after widening to ``base``, and what else."""
-        grown = resize.with_labels(base.moments, chunk.labels, self.room)
-        after = {"moments": grown, "declared": declared, "version": self.version + 1, **more}
+    def _add_arguments(self, base: State, after: dict[str, Any]) -> tuple[Any, ...]:
+        """Return how ``after["moments"]`` is added, with new features of ``base``, and the rest."""
+        chunk: Moments = after["moments"]
+        grown = base.moments
+        if chunk.labels is not grown.labels:
+            grown = resize.with_labels(grown, chunk.labels, self.storage)
         if base is not self:
-            more = {"progressive": base.progressive, **more}
-            after |= {"fixed": base.fixed, "names": base.names, **more}
-        return grown.add_arguments(chunk, self.plan.decay, self, after)
+            wider = {"fixed": base.fixed, "names": base.names, "progressive": base.progressive}
+            after = wider | after
+        after = {**after, "moments": grown, "session": Session()}
+        return grown.add_arguments(chunk, self.config.decay, self, after)
 
     @staticmethod
     def learn_all(
@@ -227,13 +229,13 @@ class State:
         batch: Batch,
         limit: float,
         declared: Labels,
-        holder: Any,
-        more: dict[str, Any],
+        owner: Any,
+        attributes: dict[str, Any],
     ) -> None:
-        """Let several States learn the same rows at once, as their :meth:`terms` of them.
+        """Let several States learn the same rows in one step, as their :meth:`terms` of them.
 
-        All have begun, with the same labels, and their maps are fixed. The holder gets the
-        attributes ``more`` in the same moment.
+        All are fitted with the same labels, and their maps are fixed. The owner gets attributes in
+        the same step.
         """
         rows_of, labels = batch.group(batch.y, states[0].moments.labels)
         same = labels is states[0].moments.labels
@@ -241,41 +243,42 @@ class State:
         batch, changes = replace(batch, group=group), []
         with np.errstate(over="ignore", invalid="ignore"):
             for state, Z in zip(states, terms, strict=True):
-                chunk = state._gathered(batch, limit, state.moments.anchor, Z)
-                changes.append(state._entering(state, chunk, declared, {}))
-        add_all(changes, holder, more)
+                chunk = state._moments_of(batch, limit, state.moments.anchor, Z)
+                after = {"moments": chunk, "declared": declared}
+                changes.append(state._add_arguments(state, after))
+        add_all(changes, owner, attributes)
 
-    def gathered(self, batch: Batch, limit: float) -> Moments:
-        """Moments of rows, in the slots of what is learned."""
-        with np.errstate(over="ignore", invalid="ignore"):  # found out, and named, at the end
-            return self._gathered(batch, limit, self.moments.anchor if self.begun else None)
+    def moments_of_batch(self, batch: Batch, limit: float) -> Moments:
+        """Return the moments of rows, in the slots of the learned moments."""
+        with np.errstate(over="ignore", invalid="ignore"):  # checked at the end
+            return self._moments_of(batch, limit, self.moments.anchor if self.is_fitted else None)
 
     def terms(self, X: Rows) -> Rows:
-        """Rows, of which there are few, as the moments want them."""
+        """Return a few rows after the map, if any."""
         return X if self.fixed is None else terms_of(X, self.fixed)
 
-    def _gathered(
+    def _moments_of(
         self, batch: Batch, limit: float, anchor: Vector | None, terms: Rows | None = None
     ) -> Moments:
-        """Moments of rows, or of terms of them where these are known already."""
+        """Return the moments of rows, or of their terms if these are given."""
         fixed = self.fixed
         rows_of, labels = batch.group(batch.y, self.moments.labels)
-        X = batch.X if terms is None else terms
-        d = X.shape[1] if fixed is None or terms is not None else fixed.size
+        X, through = (batch.X, fixed) if terms is None else (terms, None)
+        d = X.shape[1] if through is None else through.size
         require_room(len(labels), d, limit, fixed is not None)
-        decay, through = self.plan.decay, fixed if terms is None else None
-        chunk = moments_of(X, rows_of, labels, batch.weight, decay, anchor, through, batch.t)
+        decay, weight = self.config.decay, batch.weight
+        chunk = moments_of(X, rows_of, labels, weight, decay, anchor, through, batch.t)
         if fixed is None:
             require_moderate(batch.X, chunk, batch.names)
         else:
-            chunk.clipped[0] = clipped(batch.X, batch.weight, fixed)
+            chunk.clipped[0] = clipped(batch.X, weight, fixed)
             require_light(chunk)
         return chunk
 
-    def _warmed(self, batch: Batch, limit: float, declared: Labels) -> State:
-        """Learn the rows of the warm-up anew, with more: another scaling gives other terms."""
-        assert self.plan.map is not None
-        self.plan.require_fits(batch.X.shape[1], limit)
+    def _refit_warmup(self, batch: Batch, limit: float) -> dict[str, Any]:
+        """Return the warm-up with more rows, learned again: another scaling gives other terms."""
+        assert self.config.map is not None
+        self.config.require_fits(batch.X.shape[1], limit)
         X = batch.X.toarray() if sp.issparse(batch.X) else batch.X
         y, weight = batch.y, np.ones(len(batch.y)) if batch.weight is None else batch.weight
         rows = Warmup(X, y, weight, batch.t)
@@ -285,78 +288,82 @@ class State:
             rows = before.followed(X, labels[n:], weight, batch.t)
         seen = rows
         if self.fill is not None:  # by the mean of the rows that fix the map
-            first = slice(self.plan.rows)
+            first = slice(self.config.rows)
             X, weight = rows.X[first], rows.weight[first]
             seen = Warmup(self.fill.rows(X, weight), rows.y[first], weight)
-        fixed = seen.fixed(self.plan.map) if len(rows.X) else None
+        fixed = seen.fixed(self.config.map) if len(rows.X) else None
         if fixed is not None and self.fill is not None:
             fixed = fixed.with_missing(self.fill.at, self.fill.by, self.fill.present)
         everything = replace(batch, X=rows.X, y=rows.y, weight=rows.weight, t=rows.t)
         with np.errstate(over="ignore", invalid="ignore"):
-            chunk = replace(self, fixed=fixed)._gathered(everything, limit, None)
-        kept = None if fixed is None or rows.is_complete(self.plan.map) else rows
-        return self._with(moments=chunk, declared=declared, fixed=fixed, warmup=kept)
+            moments = replace(self, fixed=fixed)._moments_of(everything, limit, None)
+        kept = None if fixed is None or rows.is_complete(self.config.map) else rows
+        return {"moments": moments, "fixed": fixed, "warmup": kept}
+
+    # Unlearning and merging
 
     def unlearn(self, chunk: Moments, options: Options, name_of: Callable[[int], str]) -> State:
-        """Without the rows of a chunk of moments, if enough digits are left.
+        """Return the State without the rows of a chunk of moments; raise if precision is lost.
 
-        ``name_of`` is what to call a feature, or a term, given its position. Calibration counts
-        stay, except for classes of which no row is left. The scoring model, which contains these
-        rows, does not.
+        ``name_of`` names a feature, or a mapped feature, given its position. Calibration counts
+        stay, except for classes without rows. The scoring model, which has these rows, does not.
         """
         moments = without(self.moments, chunk, options, name_of)
-        calibration = self._counted()
+        calibration = self._calibration_of_all()
         if calibration is not None:
             calibration = calibration.restrict_to(moments.labels[moments.n > 0])
         return self._with(moments=moments, calibration=calibration, progressive=None)
 
-    def _counted(self) -> Calibration | None:
+    def _calibration_of_all(self) -> Calibration | None:
         """Return calibration counts with those of pending rows, where the scoring model goes."""
         self.score_pending()
         pending = None if self.progressive is None else self.progressive.counted()
-        return _added(self.calibration, pending)
+        return _sum(self.calibration, pending)
 
-    def merged(self, other: State, limit: float) -> State:
-        """What was learned here, followed by what was learned there, in so many bytes."""
+    def merge(self, other: State, limit: float) -> State:
+        """Return a State that has learned these rows, then the rows of another."""
         labels = {*self.moments.labels.tolist(), *other.moments.labels.tolist()}
         require_room(len(labels), len(self.moments.anchor), limit, self.fixed is not None)
-        moments = self.moments.copy().append(other.moments, self.plan.decay)
         return self._with(
-            moments=moments,
+            moments=self.moments.copy().append(other.moments, self.config.decay),
             declared=union(self.declared, other.declared),
-            calibration=_added(self._counted(), other._counted()),
+            calibration=_sum(self._calibration_of_all(), other._calibration_of_all()),
             progressive=None,
         ).drop_decayed()
 
-    def announced(self, declared: Labels) -> State:
-        """The same, with other labels announced."""
+    # Labels and features
+
+    def with_declared_classes(self, declared: Labels) -> State:
+        """Return the State with other declared labels."""
         return self._with(declared=declared)
 
-    def widened(self, names: Sequence[Any], limit: float) -> State:
-        """Make room for features that were zero in every row so far, given the names of all.
+    def with_features(self, names: Sequence[Any], limit: float) -> State:
+        """Return the State with more features, 0 in every row so far, given the names of all.
 
-        Features stay where they are. The scatters may take over the room of this State's, which
-        must then not learn any more.
+        Features keep their positions. The result may take over the storage of the scatters: this
+        State must not learn any more.
         """
-        if len(names) == self.inputs:
-            return self._with(names=None if self.names is None else list(names))
-        if self.fixed is not None or self.warmup is not None:
-            return self.placed(np.arange(self.inputs), names, limit).filling(self.fill)
-        require_room(len(self.moments.n), len(names), limit, mapped=False)
-        moments = resize.with_features(self.moments, len(names), self.room)
-        return self._with(
-            moments=moments,
-            names=None if self.names is None else list(names),
-            progressive=self._placed_progressive(np.arange(self.inputs), len(names)),
-        )
+        d, at = len(names), np.arange(self.n_inputs)
+        if d != len(at) and (self.fixed is not None or self.warmup is not None):
+            return self.reindex_features(at, names, limit).with_imputation(self.fill)
+        after: dict[str, Any] = {"names": None if self.names is None else list(names)}
+        if d != len(at):
+            require_room(len(self.moments.n), d, limit, mapped=False)
+            after["progressive"] = self._reindex_progressive(at, d)
+            after["moments"] = resize.with_features(self.moments, d, self.storage)
+        return self._with(**after)
 
-    def _placed_progressive(self, at: NDArray[np.intp], d: int) -> ProgressiveCalibration | None:
-        """Return the scoring model for moments of d features, or terms, with the old ones at at."""
-        return None if self.progressive is None else self.progressive.placed(at, d)
+    def _reindex_progressive(self, at: NDArray[np.intp], d: int) -> ProgressiveCalibration | None:
+        """Return the scoring model of d features, or terms, with the old ones at positions at."""
+        self.score_pending()
+        return None if self.progressive is None else self.progressive.reindex_features(at, d)
 
-    def placed(self, at: NDArray[np.intp], names: Sequence[Any], limit: float) -> State:
-        """Move feature j to place at[j] of a wider row, whose features have these names."""
-        self.plan.require_fits(len(names), limit)
+    def reindex_features(self, at: NDArray[np.intp], names: Sequence[Any], limit: float) -> State:
+        """Return the State with feature j at position at[j] of a wider row of these features.
+
+        No feature may be missing then.
+        """
+        self.config.require_fits(len(names), limit)
         fixed, moved, d, warmup = self.fixed, at, len(names), self.warmup
         if fixed is None:
             require_room(len(self.moments.n), d, limit, mapped=False)
@@ -368,182 +375,168 @@ class State:
             X = np.zeros((len(warmup.X), len(names)))
             X[:, at] = warmup.X
             warmup = replace(warmup, X=X)
-        plan = self.plan if self.plan.given is None else replace(self.plan, given=fixed)
-        kept = None if self.names is None else list(names)
-        return self._with(
-            plan=plan,
-            moments=resize.reindex_features(self.moments, moved, d),
-            fixed=fixed,
+        return self._of_features(
+            fixed,
+            resize.reindex_features(self.moments, moved, d),
+            names,
             warmup=warmup,
-            names=kept,
-            progressive=self._placed_progressive(moved, d),
-            fill=None,
+            progressive=self._reindex_progressive(moved, d),
         )
 
-    def only(self, at: NDArray[np.intp]) -> State:
-        """The same for rows without some features, which were 0 in every row."""
-        fixed, terms = self.fixed, at
-        if fixed is not None:
-            fixed, terms = fixed.only(at)
-        plan = self.plan if self.plan.given is None else replace(self.plan, given=fixed)
-        names = None if self.names is None else [self.names[j] for j in at.tolist()]
+    def select_features(self, at: NDArray[np.intp]) -> State:
+        """Return the State of rows without all other features, which were 0 in every row.
+
+        No feature may be missing then.
+        """
+        fixed, terms = (None, at) if self.fixed is None else self.fixed.only(at)
+        names = [] if self.names is None else [self.names[j] for j in at.tolist()]
+        moments = resize.select_features(self.moments, terms)
+        return self._of_features(fixed, moments, names, progressive=None)
+
+    def _of_features(
+        self, fixed: FittedMap | None, moments: Moments, names: Sequence[Any], **changes: Any
+    ) -> State:
+        """Return the State with other features, none of which may be missing."""
+        given = self.config.given is not None
         return self._with(
-            plan=plan,
-            moments=resize.select_features(self.moments, terms),
+            config=replace(self.config, given=fixed) if given else self.config,
+            moments=moments,
             fixed=fixed,
-            names=names,
-            progressive=None,
+            names=None if self.names is None else list(names),
             fill=None,
+            **changes,
         )
 
-    def filling(self, fill: MeanImputation | None) -> State:
-        """The same, with features that may be missing; this object if nothing is new.
+    def with_imputation(self, fill: MeanImputation | None) -> State:
+        """Return the State with features that may be missing; this object if nothing changes.
 
-        Where a map is fixed, its own means take the place of missing values. Moving features to
-        other places (:meth:`placed`, :meth:`only`) leaves none that may be missing.
+        A fixed map imputes its own means.
         """
         if fill == self.fill:
             return self
+        self.score_pending()
         fixed, progressive = self.fixed, self.progressive
         if fixed is not None:
             parts = ((), (), ()) if fill is None else (fill.at, fill.by, fill.present)
             fixed = fixed.with_missing(*parts)
         elif fill is not None and progressive is not None:
-            progressive = progressive.filling(fill)
+            progressive = progressive.with_imputation(fill)
         return self._with(fill=fill, fixed=fixed, progressive=progressive)
 
-    def rebased(self, before: MeanImputation, after: MeanImputation) -> State:
-        """The same with other constants where features are missing.
-
-        A map that is fixed knows no such constants.
-        """
-        if self.plan.text is not None:
+    def with_imputation_base(self, before: MeanImputation, after: MeanImputation) -> State:
+        """Return the State with other constants where features are missing; a map has none."""
+        if self.config.text is not None:
             return self
         moments = change_base(self.moments, before, after.base)
-        return self._with(
-            moments=moments, fill=after, calibration=self._counted(), progressive=None
-        )
+        calibration = self._calibration_of_all()
+        return self._with(moments=moments, fill=after, calibration=calibration, progressive=None)
 
-    def _with(self, **changes: Any) -> State:
-        self.score_pending()
-        if "progressive" not in changes:
-            changes["progressive"] = self.progressive
-        changes |= {"_unscored": [], "rows_left": 0}
-        changes |= {"version": self.version + 1, "_scores": None, "_open": None, "_filled": None}
-        return replace(self, **changes)
+    # Calibration
 
-    # Between our own processes
-
-    def to_bytes(self) -> bytes:
-        """All of it, for another process of our own: a pickle, not for files or strangers."""
-        return pickle.dumps(self, protocol=5)
-
-    @staticmethod
-    def from_bytes(data: bytes) -> State:
-        """What :meth:`to_bytes` has made, trusted."""
-        state: State = pickle.loads(data)
-        return state
-
-    def recalibrated(
+    def with_calibration(
         self, calibration: Calibration | None, progressive: ProgressiveCalibration | None
     ) -> State:
-        """Return the same moments with another calibration."""
+        """Return the State with another calibration."""
         return self._with(calibration=calibration, progressive=progressive).drop_decayed()
 
-    def cross_fitted(
+    def cross_fit(
         self,
         batches: Callable[[], Iterable[Batch]],
         names: Sequence[Any],
         options: Options,
         limit: float,
     ) -> State:
-        """Return this State, calibrated by its own rows, independent of their order.
+        """Return the State, calibrated by its own rows, independent of their order.
 
-        ``batches`` gives all rows that were learned, again and again; ``names`` are those of the
-        features.
+        ``batches`` returns all learned rows each time; ``names`` are those of the features.
         """
         found = cross_fit(self, batches, names, options, limit)
         return self._with(calibration=found, progressive=None)
 
-    # Looking
+    # Solving
 
     @property
     def classes(self) -> Classes:
-        """Labels seen or declared, sorted, and where they are."""
+        """Labels seen or declared, sorted, and their slots."""
         return Classes.of(self.moments, self.declared)
 
     @property
     def class_count(self) -> Vector:
-        """Weight of each of the classes, not faded."""
+        """Weight of each of the classes, not decayed."""
         return np.append(self.moments.N, 0.0)[self.classes.slots]
 
     def solve(self, classes: Classes | None, options: Options, link: bool = False) -> Scores:
-        """Scores of every class; those of the last look as long as nothing has changed.
+        """Return scores of every class, with probabilities if ``link``; cached until a change.
 
-        ``classes`` are by default all that were seen or declared, sorted. With ``link`` they can
-        tell probabilities.
+        ``classes`` are by default all that were seen or declared, sorted.
         """
-        key, cached = (self.version, options), self._scores
-        if cached is None or cached[0] != key:
-            self.watch(options)
-            found = self._solved(classes or self.classes, options, link)
-            cached = self._scores = key, replace(found, fixed=self.fixed)
-        if link and cached[1].link is None:
-            found = cached[1]
-            linked = self._solved(found.classes, options, link, found).link
-            cached = self._scores = key, replace(found, link=linked)
-        if link and options.calibrate and cached[1].calibration is not self.calibration:
-            cached = self._scores = key, replace(cached[1], calibration=self.calibration)
-        return cached[1]
+        session = self.session
+        solved = session.solved
+        if solved is None or (solved[0] is not options and solved[0] != options):
+            self.warn_unseen_labels_once(options)
+            found = self._solve(classes or self.classes, options, link)
+            found = found if self.fixed is None else replace(found, fixed=self.fixed)
+        elif link and solved[1].link is None:
+            found = solved[1]
+            linked = self._solve(found.classes, options, link, found).link
+            found = replace(found, link=linked)
+        else:
+            found = solved[1]
+        if link and options.calibrate and found.calibration is not self.calibration:
+            found = replace(found, calibration=self.calibration)
+        session.solved = options, found
+        return found
 
-    def watch(self, options: Options) -> None:
-        """Warn once, when there are rows enough, of labels that have a weight and never occur."""
-        if not self.warned and has_label_weights(options):
-            self.warned = warn_unseen_labels(self.moments, options, stacklevel=5)
+    def warn_unseen_labels_once(self, options: Options) -> None:
+        """Warn once, after enough rows, of labels that have a weight and never occurred."""
+        if not self.has_warned and has_label_weights(options):
+            self.has_warned = warn_unseen_labels(self.moments, options, stacklevel=5)
 
-    def _solved(
-        self, classes: Classes, options: Options, link: bool, known: Scores | None = None
+    def _solve(
+        self, classes: Classes, options: Options, link: bool, solved: Scores | None = None
     ) -> Scores:
-        """Scores as a function of rows as they are, with their link if it is asked for."""
-        filled, moments = self.filled, self.whole
-        found = known
-        if found is None or filled is not None:
+        """Return scores as a function of rows that are not imputed, with a link on request."""
+        imputed = self.imputed
+        moments = self.moments if imputed is None else imputed.moments
+        found = solved
+        if found is None or imputed is not None:
             found = solve_scores(moments, classes, options)
         if link:
             found = replace(found, link=link_of(moments, classes, options, found.solution))
-        if filled is None:
+        if imputed is None:
             return found
-        return replace(found, solution=filled.of_rows(found.solution))
+        return replace(found, solution=imputed.of_rows(found.solution))
 
     @property
-    def _fills(self) -> bool:
-        """Whether missing values are filled after the fact."""
-        return self.fill is not None and self.plan.text is None
+    def _imputes_moments(self) -> bool:
+        """Whether moments are imputed, and not rows by a map."""
+        return self.fill is not None and self.config.text is None
 
     @property
-    def filled(self) -> ImputedMoments | None:
-        """Moments with missing values filled; None where none can be missing, or a map fills."""
-        if not self._fills or not self.begun:
+    def imputed(self) -> ImputedMoments | None:
+        """Moments with missing values imputed; None where none can be missing, or a map imputes."""
+        if self.fill is None or not self._imputes_moments or not self.is_fitted:
             return None
-        if self._filled is None or self._filled[0] != self.version:
-            assert self.fill is not None
-            self._filled = self.version, self.fill.filled(self.moments)
-        return self._filled[1]
+        session = self.session
+        if session.imputed is None:
+            session.imputed = self.fill.filled(self.moments)
+        return session.imputed
 
     @property
-    def whole(self) -> Moments:
-        """Moments of rows with missing values filled; as learned, where none can be missing."""
-        return self.moments if self.filled is None else self.filled.moments
+    def imputed_moments(self) -> Moments:
+        """Moments with missing values imputed; as learned, where none can be missing."""
+        imputed = self.imputed
+        return self.moments if imputed is None else imputed.moments
 
-    def imputed(self, options: Options) -> Scores:
-        """Scores as a function of rows with missing values filled, to look at their weights."""
-        if self.filled is None:
+    def solve_imputed(self, options: Options) -> Scores:
+        """Return scores as a function of imputed rows, to inspect their coefficients."""
+        if self.imputed is None:
             return self.solve(None, options)
-        return solve_scores(self.whole, self.classes, options)
+        return solve_scores(self.imputed_moments, self.classes, options)
 
-    def inputs_filled(self, X: Matrix) -> Matrix:
-        """Rows (n, l), before any map, with missing values filled by their mean so far."""
-        if self.fill is None or not self.begun:
+    def impute(self, X: Matrix) -> Matrix:
+        """Return rows (n, l), before any map, with missing values imputed by their mean so far."""
+        if self.fill is None or not self.is_fitted:
             return X
         result = X.copy()
         if self.fixed is None:
@@ -556,204 +549,170 @@ class State:
 
     @property
     def mean(self) -> Vector:
-        """Mean of each input over everything seen, missing values left out; by a map its own."""
+        """Mean of each feature over all rows without its missing values, or the map's own mean."""
         if self.fixed is not None:
             return self.fixed.mean
-        moments = self.whole
+        moments = self.imputed_moments
         total = max(float(moments.N.sum()), 1e-300)
         mean: Vector = moments.anchor + moments.N @ moments.mean / total
         return mean
 
-    def scores_by(self, moments: Moments, options: Options) -> Scores | None:
+    def solve_moments(self, moments: Moments, options: Options) -> Scores | None:
         """Return scores by other moments of the same features, with link and map."""
-        found = self._with(moments=moments)._linked(options)
+        found = self._with(moments=moments)._solve_seen(options)
         return None if found is None else replace(found, fixed=self.fixed)
 
     def scoring_model(self, options: Options) -> Scores | None:
-        """Return scores with link, without the map; None before that is fixed, or of one class.
+        """Return scores with link, without the map; None before it is fixed, or of one class.
 
         Their anchor is the mean of all rows.
         """
-        found = None if self.waiting else self._linked(options)
+        found = None if self.rows_until_fixed else self._solve_seen(options)
         if found is None:
             return None
         mean = self.moments.N @ self.moments.mean / self.moments.N.sum()
         return replace(found, solution=found.solution.move_anchor(mean))
 
-    def _linked(self, options: Options) -> Scores | None:
+    def _solve_seen(self, options: Options) -> Scores | None:
         """Return scores of the classes seen, with their exact link; None of fewer than two."""
         slots = np.flatnonzero(self.moments.n > 0)
         if len(slots) < 2:
             return None
-        return self._solved(Classes(self.moments.labels[slots], slots), options, link=True)
+        return self._solve(Classes(self.moments.labels[slots], slots), options, link=True)
 
     # Single rows
 
     def prepare_row(self, options: Options) -> None:
         """Renew the scoring model if the next single row needs another one."""
         self.score_pending()
-        now = self.progressive = self.progressive or ProgressiveCalibration.start(self)
-        if not now.is_at_boundary:
-            self.rows_left = now.until - now.rows
-            return
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")  # predictions warn
-            counted, now = now.renewed(self.scoring_model(options))
-        self.progressive, self.rows_left = now, now.until - now.rows
-        self.calibration = _added(self.calibration, counted)
+        now = self.progressive or ProgressiveCalibration.start(self)
+        calibration = self.calibration
+        if now.is_at_boundary:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")  # predictions warn
+                counted, now = now.renewed(self.scoring_model(options))
+            calibration = _sum(calibration, counted)
+        commit(self, progressive=now, calibration=calibration)
+        self.session.rows_left = now.until - now.rows
         self.drop_decayed()
 
     def add_row(self, row: Any, y: Any, w: float) -> None:
-        """Note a single row (l,) that was learned, to be scored with others by the same model."""
+        """Add a single row (l,) that was learned to the rows that are scored later."""
         if w > 0.0:
-            self._unscored.append((row, y, w))
-            self.rows_left -= 1
-            if len(self._unscored) >= MAX_UNSCORED_ROWS:
+            session = self.session
+            session.unscored.append((row, y, w))
+            session.rows_left -= 1
+            if len(session.unscored) >= MAX_UNSCORED_ROWS:
                 self.score_pending()
 
     def score_pending(self) -> None:
-        """Score single rows that were noted."""
-        if not self._unscored or self.progressive is None:
+        """Score single rows by the model that has not learned them."""
+        session = self.session
+        if not session.unscored or self.progressive is None:
             return
-        rows, labels, weight = zip(*self._unscored, strict=True)
-        self._unscored = []
-        y = (
-            np.array(labels)
-            if self.moments.labels.dtype != object
-            else np.empty(len(labels), object)
-        )
+        rows, labels, weight = zip(*session.unscored, strict=True)
+        is_object = self.moments.labels.dtype == object
+        y = np.empty(len(labels), object) if is_object else np.array(labels)
         y[:] = labels
         X, w = np.array(rows, dtype=np.float64), np.array(weight, dtype=np.float64)
         with np.errstate(all="ignore"):
-            self.progressive = self.progressive.with_rows(X, y, w, self.fixed)
+            progressive = self.progressive.with_rows(X, y, w, self.fixed)
+        commit(self, progressive=progressive, session=replace(session, unscored=[]))
         self.drop_decayed()
 
     def open(self, options: Options, classes: Classes | None = None) -> SingleEventModel | None:
-        """What is learned, open to single rows; None where only whole batches will do."""
-        found, names = self._open, self.names if self.fixed is None else None
-        if (  # as it was at the last event
-            found is not None
-            and found.options is options
-            and found.version == self.version
-            and found.moments is self.moments
-            and found.names is names
-            and not found.watched
-        ):
-            return found
-        if (
-            found is None
-            or found.moments is not self.moments
-            or found.names is not names
-            or (found.options is not options and found.options != options)
-        ):
-            if self.warmup is not None or not self.begun or self._fills:
+        """Return the model open to single rows; None where only batches can be learned."""
+        session = self.session
+        found = session.single_event
+        if found is None or (found.options is not options and found.options != options):
+            if self.warmup is not None or self._imputes_moments or not self.is_fitted:
                 return None
-            found = open_single_event(
-                self.moments, classes or self.classes, options, names, self.version
-            )
-            self._open = found
-        self.watch(options)
-        if found is not None and found.version != self.version:
-            found.events.changed()
-            found.version = self.version
+            names = self.names if self.fixed is None else None
+            found = open_single_event(self.moments, classes or self.classes, options, names)
+            session.single_event = found
+        if found is None or found.has_label_weights:
+            self.warn_unseen_labels_once(options)
         return found
 
-    def open_filled(
+    def open_imputed(
         self, options: Options, classes: Classes
     ) -> tuple[SingleEventModel, SingleEventModel, OpenFill | None] | None:
-        """Open moments to single rows where values may be missing; None where only batches will do.
+        """Open moments to single rows where values may be missing; None where only batches can be.
 
-        The first takes rows as they are, to learn them. The second scores rows that the third has
-        imputed, if a value was ever missing.
+        The first model learns rows as they are. The second scores rows that the third has imputed,
+        if a value was ever missing.
         """
-        raw = self.moments
-        if not self.begun or self.warmup is not None or self.fixed is not None:
+        if not self.is_fitted or self.warmup is not None or self.fixed is not None:
             return None
-        learns = open_single_event(raw, classes, options, None, self.version)
-        if learns is None or self.fill is None:
-            return None if learns is None else (learns, learns, None)
-        imputed = OpenFill(self.fill, raw)
-        scores = open_single_event(imputed.moments, classes, options, None, -1)
-        return None if scores is None else (learns, scores, imputed)
+        learner = open_single_event(self.moments, classes, options)
+        if learner is None or self.fill is None:
+            return None if learner is None else (learner, learner, None)
+        imputed = OpenFill(self.fill, self.moments)
+        scorer = open_single_event(imputed.moments, classes, options)
+        return None if scorer is None else (learner, scorer, imputed)
+
+    def drop_solved(self) -> None:
+        """Drop cached solutions, before a row is learned: a signal must find no old scores."""
+        self.session.solved = self.session.imputed = None
 
     def learn_one(
-        self, found: SingleEventModel, row: Vector, slot: int, w: float, far: bool = False
-    ) -> None:
-        """One row more, as the moments want it; ``far`` says that the map has clipped it."""
-        found.version = self.version = self.version + 1
-        found.events.learn_array(row, slot, w, self.moments.clipped if far else None)
-
-    def learn_at(
         self,
         found: SingleEventModel,
-        row: Vector | dict[Any, Any],
+        row: Vector,
         slot: int,
         w: float,
-        t: float,
-        far: bool = False,
-    ) -> bool:
-        """One row more, where rows fade by the clock; returns whether all its features are known.
-
-        The row is as the moments want it, or an event that they can take as it is.
-        """
-        life = self.plan.decay.seconds
-        assert life is not None
-        if t - self.moments.when[0] > 4.0 * life:
-            self._check_clock(w, t, 1)
-        found.version = self.version = self.version + 1
-        count = self.moments.clipped if far else None
-        learned = found.events.learn_at(row, slot, w, life, t, self.moments, count)
+        is_clipped: bool = False,
+        t: float | None = None,
+    ) -> None:
+        """Learn one row, after the map if any, which may have clipped it."""
+        self.drop_solved()
+        count = self.moments.clipped if is_clipped else None
+        if t is None:
+            found.events.learn_array(row, slot, w, count)
+            return
+        half_life = self.config.decay.seconds
+        assert half_life is not None
+        if t - self.moments.when[0] > 4.0 * half_life:
+            self._warn_if_erased(w, t, 1)
+        found.events.learn_at(row, slot, w, half_life, t, self.moments, count)
         if not found.events.all_seen():  # a class has decayed to nothing
-            self._open = None
+            self.session.single_event = None
             self.drop_decayed()
-        return learned
 
     def learn_row(
         self, found: SingleEventModel, x: Any, y: Any, w: float, t: float | None = None
     ) -> bool:
-        """One row more, as it comes; returns whether it is one of numbers, of a known class."""
+        """Learn one row as it comes; return whether it is a row of numbers, of a learned class."""
         slot = found.slots.get(y)
         if slot is None or not 0.0 <= w <= MAX_SAMPLE_WEIGHT:
             return False
-        calibrates = found.options.calibrate
-        if t is None and self.fixed is None and not calibrates:
-            # Before, so that no old scores are left whenever a signal comes.
-            found.version = self.version = self.version + 1
-            if found.events.learn_plain(x, slot, w):
-                return True
-        plain = np.asarray(x)
-        row = None if t is None and self.fixed is None else self.row(plain)
+        calibrates, is_plain = found.options.calibrate, t is None and self.fixed is None
         if calibrates:
-            if plain.dtype.kind not in "fiub" or plain.shape != (self.inputs,):
+            x = np.array(x)
+            if x.dtype.kind not in "fiub" or x.shape != (self.n_inputs,):
                 return False
-            if self.rows_left <= 0:
+            if self.session.rows_left <= 0:
                 self.prepare_row(found.options)
-        # Before, so that no old scores are left whenever a signal comes.
-        found.version = self.version = self.version + 1
-        is_plain = calibrates and t is None and self.fixed is None
-        if is_plain and found.events.learn_plain(x, slot, w):
-            self.add_row(plain.copy(), y, w)
-            return True
-        row = self.row(plain) if row is None else row
-        if row is None:
-            return False
-        far = self.fixed is not None and bool(self.fixed.is_clipped(plain[None])[0])
-        if t is not None:
-            self.learn_at(found, row, slot, w, t, far)
-        else:
-            self.learn_one(found, row, slot, w, far)
+        self.session.solved = None  # before, so that a signal finds no old scores
+        if not (is_plain and found.events.learn_plain(x, slot, w)):
+            x = np.asarray(x)
+            row = self.row(x)
+            if row is None:
+                return False
+            is_clipped = self.fixed is not None and bool(self.fixed.is_clipped(x[None])[0])
+            self.learn_one(found, row, slot, w, is_clipped, t)
         if calibrates:
-            self.add_row(plain.copy(), y, w)
+            self.add_row(x, y, w)
         return True
 
     def row(self, x: Any) -> Vector | None:
-        """A single row as the moments want it; None if it is no row of numbers."""
-        if self.fixed is None and x.dtype is NUMBER and x.flags.c_contiguous:
-            whole: Vector = x
-            return whole
+        """Return a single row after the map, if any; None if it is not a row of numbers."""
+        if self.fixed is None and x.dtype is FLOAT64 and x.flags.c_contiguous:
+            same: Vector = x
+            return same
         if x.dtype.kind not in "fiub":
             return None
-        row: Vector = np.ascontiguousarray(x, NUMBER)
+        row: Vector = np.ascontiguousarray(x, FLOAT64)
         if self.fixed is None:
             return row
         if row.shape != self.fixed.mean.shape or not np.abs(row).max() <= MAX_ABS_VALUE:
@@ -762,8 +721,8 @@ class State:
         return mapped if np.abs(mapped).max() <= MAX_ABS_VALUE else None
 
 
-def _added(one: Calibration | None, two: Calibration | None) -> Calibration | None:
-    """Return counts of both, if there are any."""
+def _sum(one: Calibration | None, two: Calibration | None) -> Calibration | None:
+    """Return the counts of both, if there are any."""
     if one is None or two is None:
         return two if one is None else one
     return one.merge(two)

@@ -1,4 +1,4 @@
-"""What a model has found, in one table: weights with their errors, means, scales, class means."""
+"""Summary of a model: coefficients with standard errors, means, scales, class means."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ASSUMPTIONS_NOTE = (
 
 
 def why_no_standard_errors(scores: Scores, moments: Moments, options: Options) -> str | None:
-    """Why there are no standard errors; None if there are."""
+    """Return why there are no standard errors; None if there are."""
     if not isinstance(scores.solution, LinearScores):
         return "No standard errors: with pooled_rows scores are quadratic."
     if scores.classes.problems > 1 and options.multi_class == "lda":
@@ -45,7 +45,7 @@ def why_no_standard_errors(scores: Scores, moments: Moments, options: Options) -
 
 
 def standard_errors(scores: Scores, moments: Moments, options: Options) -> Matrix:
-    """Standard errors of the coefficients, of shape (problems, d), in the units of the input."""
+    """Return standard errors (problems, d) of the coefficients, in the units of the input."""
     classes, solution = scores.classes, scores.solution
     assert isinstance(solution, LinearScores)
     systems = build_problem(moments, classes, options)
@@ -61,17 +61,17 @@ MAX_ROWS_SHOWN = 15  # features in the text
 
 
 class ClassMoments(NamedTuple):
-    """Count, mean and scatter of each class, to look at: the arrays are read-only."""
+    """Count, mean and scatter of each class, in read-only arrays."""
 
     classes: Labels  # (c,) labels that were seen
-    counts: Vector  # (c,) weight of each class, faded if rows fade
+    counts: Vector  # (c,) weight of each class, decayed if rows decay
     mean: Matrix  # (c, d) mean of each class
     # (c, d, d) Σ (x − mean)(x − mean)ᵀ of each class; over its count it is the covariance
     scatter: NDArray[np.float64]
 
 
 def class_moments(moments: Moments, classes: Classes) -> ClassMoments:
-    """Moments of the classes that were seen, in the order of their labels."""
+    """Return moments of the classes that were seen, in the order of their labels."""
     at = classes.slots[classes.seen]
     mean, scatter = moments.anchor + moments.mean[at], moments.C[at]
     found = ClassMoments(classes.labels[classes.seen], moments.n[at], mean, scatter)
@@ -82,37 +82,34 @@ def class_moments(moments: Moments, classes: Classes) -> ClassMoments:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summary:
-    """What a model has found; printed, it is a table. Shapes: low (p, d), high (p, d)."""
+    """Summary of a model; printed, it is a table. Shapes: low (p, d), high (p, d)."""
 
     classes: Labels  # (c,) labels that were seen
     counts: Vector  # (c,) their weights
-    names: list[str]  # names of the features, or of the terms of the map
-    mean: Vector  # (d,) mean and standard deviation over all rows
-    scale: Vector  # (d,) mean and standard deviation over all rows
-    class_means: Matrix  # (c, d) mean of each class
+    names: list[str]  # names of the features, or of the mapped features
+    mean: Vector  # (d,) over all rows
+    scale: Vector  # (d,) standard deviation over all rows
+    class_means: Matrix  # (c, d)
     ridge: float  # the ridge that was used
     scores: list[str]  # the class of each score: the second of two, or each of several
-    # (p, d) weights for features of standard deviation 1, by score; None where scores are
-    # quadratic
-    weights: Matrix | None
-    # (p, d) their standard errors, where least squares gives them; the scale is taken as
-    # known
-    errors: Matrix | None
-    note: str  # what the standard errors assume, or why there are none
+    weights: Matrix | None  # (p, d) for features of standard deviation 1; None of quadratic scores
+    errors: Matrix | None  # (p, d) standard errors of least squares, for scales without error
+    note: str  # assumptions of the standard errors, or why there are none
 
     @property
     def low(self) -> Matrix | None:
-        """Lower ends of the 95 % intervals."""
-        if self.weights is None or self.errors is None:
-            return None
-        return self.weights - QUANTILE * self.errors
+        """Lower ends of the 95% intervals."""
+        return self._interval_end(-QUANTILE)
 
     @property
     def high(self) -> Matrix | None:
-        """Upper ends of the 95 % intervals."""
+        """Upper ends of the 95% intervals."""
+        return self._interval_end(QUANTILE)
+
+    def _interval_end(self, quantile: float) -> Matrix | None:
         if self.weights is None or self.errors is None:
             return None
-        return self.weights + QUANTILE * self.errors
+        return self.weights + quantile * self.errors
 
     def __repr__(self) -> str:
         classes = ", ".join(
@@ -151,25 +148,25 @@ class Summary:
 
 
 def summarize(
-    state: State, options: Options, names: Sequence[str], most: float = np.inf
+    state: State, options: Options, names: Sequence[str], max_features: float = np.inf
 ) -> Summary:
-    """What was found, of features, or terms, with these names; missing values are filled.
+    """Return the summary of features, or mapped features, with these names, after imputation.
 
-    Standard errors of more than ``most`` features are left to those who want to wait for them.
+    More than ``max_features`` have no standard errors, which take long.
     """
-    scores, moments = state.imputed(options), state.whole
+    scores, moments = state.solve_imputed(options), state.imputed_moments
     m, s = affine(moments, "standard")
-    held = class_moments(moments, scores.classes)
+    seen = class_moments(moments, scores.classes)
     weights, errors = None, None
     why = why_no_standard_errors(scores, moments, options)
-    if why is None and len(s) > most:
-        why = f"No standard errors: there are more than {most:,} features; summary() has them."
+    if why is None and len(s) > max_features:
+        why = f"No standard errors of more than {max_features:,} features; summary() has them."
     if isinstance(scores.solution, LinearScores):
         weights = scores.solution.coef * s
         errors = None if why else standard_errors(scores, moments, options) * s
     labels = [str(label) for label in scores.classes.labels.tolist()]
     return Summary(
-        held.classes, held.counts, [str(name) for name in names], moments.anchor + m, s, held.mean,
+        seen.classes, seen.counts, [str(name) for name in names], moments.anchor + m, s, seen.mean,
         scores.solution.ridge, labels if len(labels) > 2 else labels[-1:], weights, errors,
         why or ASSUMPTIONS_NOTE,
     )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,18 +13,12 @@ from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.engine.auto import AutoModel, Engine
 from counterpoise.engine.parameters import (
-    AUTO_PARAMETERS,
     RIDGES,
-    AutoParameters,
-    cached_parameters,
-    read_auto_parameters,
 )
 from counterpoise.estimators import array_validation
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.estimators.base import EstimatorBase, wrap
 from counterpoise.solver.class_weights import ClassFactors
-
-VALUES = itemgetter(*AUTO_PARAMETERS)
 
 
 class AutoClassifier(EstimatorBase[AutoModel]):
@@ -116,10 +109,6 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         self.memory_limit = memory_limit
 
     _engine_class = AutoModel
-
-    def _params(self) -> AutoParameters:
-        found: AutoParameters = cached_parameters(self, VALUES, read_auto_parameters)
-        return found
 
     # Learning
 

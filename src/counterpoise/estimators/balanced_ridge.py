@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterpoise import timestamps, validation
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.engine.parameters import (
-    RIDGE_PARAMETERS,
-    RidgeParameters,
-    cached_parameters,
-    read_ridge_parameters,
-)
 from counterpoise.engine.progressive_calibration import warn_sorted_labels
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.summary import ClassMoments, class_moments
@@ -26,8 +19,6 @@ from counterpoise.moments.decay import HalfLife
 from counterpoise.solver.class_weights import ClassFactors, ClassWeight, affine
 from counterpoise.solver.score_functions import LinearScores
 from counterpoise.stepwise.single_event import SingleEventModel
-
-VALUES = itemgetter(*RIDGE_PARAMETERS)
 
 
 class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
@@ -167,10 +158,6 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         self.feature_map = feature_map
 
     _engine_class = RidgeModel
-
-    def _params(self) -> RidgeParameters:
-        found: RidgeParameters = cached_parameters(self, VALUES, read_ridge_parameters)
-        return found
 
     # Learning
 
@@ -417,18 +404,18 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
     def moments_(self) -> ClassMoments:
         """Count, mean and scatter of each class seen, read-only; of the terms of a map."""
         state = self._fitted().state
-        return class_moments(state.whole, state.classes)
+        return class_moments(state.imputed_moments, state.classes)
 
     @property
     def mean_(self) -> Vector:
         """Mean of each feature, or term of the map, over all rows."""
-        moments = self._fitted().state.whole
+        moments = self._fitted().state.imputed_moments
         return moments.anchor + affine(moments, "standard")[0]
 
     @property
     def scale_(self) -> Vector:
         """Standard deviation of each feature, or term, over all rows; 1 if it never varies."""
-        return affine(self._fitted().state.whole, "standard")[1]
+        return affine(self._fitted().state.imputed_moments, "standard")[1]
 
     @property
     def feature_map_(self) -> FittedMap | None:

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.engine.parameters import cached_parameters
 from counterpoise.engine.progressive_calibration import warn_sorted_labels
 from counterpoise.engine.summary import Summary
 from counterpoise.estimators import array_validation
@@ -296,7 +297,7 @@ class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = {**super().__getstate__()}
-        state.pop("_held", None)
+        state.pop("_cached_params", None)
         return state
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -332,7 +333,8 @@ class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
 
     def _params(self) -> Any:
         """Return the parameters, parsed; raise if one is invalid."""
-        raise NotImplementedError
+        engine_class = self._engine_class
+        return cached_parameters(self, engine_class.parameter_values, engine_class.read_parameters)
 
     def _current(self) -> E | None:
         """Return the engine with the parameters as they are now, or None."""

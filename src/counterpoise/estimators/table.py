@@ -451,7 +451,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         state = now._plainest()
         for X_part in now._encoded(X):
             rows = X_part if isinstance(X_part, np.ndarray) else X_part.toarray()
-            parts.append(state.inputs_filled(rows))
+            parts.append(state.impute(rows))
         return np.vstack(parts)
 
     def explain(self, X: Any) -> Explanation:

@@ -275,7 +275,7 @@ class Snapshot:
         """Return the estimator of moments of some features."""
         fill = MeanImputation.of(*self.metadata.encoding.only(at).fill)
         own = select_features(moments, at)
-        state = State(LearningConfig(), own, own.labels[:0]).filling(fill)
+        state = State(LearningConfig(), own, own.labels[:0]).with_imputation(fill)
         return wrap(BalancedRidgeClassifier, RidgeModel.create(state, **options))
 
     def segment_models(

@@ -26,33 +26,22 @@ from counterpoise.version import VERSION
 KEY = "counterpoise"
 SCHEMA = 1
 Result = TypeVar("Result")
-# What lists there may be: names of columns, or features made of columns, with the number of rows
-# that hold each and with how late rows stand.
-LISTS: tuple[set[str], ...] = (
-    set(),
-    {"names"},
-    {"features"},
-    {"features", "held"},
-    {"features", "recent"},
-    {"features", "held", "recent"},
-)
 MAX_HEADER_BYTES = 100_000_000  # as the safetensors library
 INCOMPLETE = "is not a complete safetensors file: it is damaged, truncated, or something else"
 DTYPES = {"F64": np.float64, "U8": np.uint8}
+TYPES = {"kind": str, "options": dict, "facts": dict, "library": str, "stream": dict | None}
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file holds."""
+    """Contents of a file."""
 
     kind: str  # name of the estimator
     options: dict[str, Any]  # its parameters
     arrays: dict[str, Any]  # float64 tensors
     facts: dict[str, Any]  # other values that JSON can hold
-    # how columns become features, and how far each input was learned
-    stream: dict[str, Any] | None = None
-    # long lists of strings, kept as tensors of bytes
-    lists: dict[str, list[Any]] = field(default_factory=dict)
+    stream: dict[str, Any] | None = None  # encoding of columns, and read positions of inputs
+    lists: dict[str, list[Any]] = field(default_factory=dict)  # long, stored as tensors of bytes
 
 
 # Writing
@@ -61,7 +50,7 @@ class Contents:
 def save(
     path: str | os.PathLike[str], contents: Contents, check: Callable[[Contents], object]
 ) -> None:
-    """Write a file: wholly, or not at all, and never one that cannot be loaded."""
+    """Write a file: completely or not at all, and never one that cannot be loaded."""
     try:
         require_finite(contents.arrays)
         check(_as_read(contents))
@@ -84,18 +73,12 @@ def _as_read(contents: Contents) -> Contents:
 
 
 def to_bytes(contents: Contents) -> bytes:
-    """Bytes of a file."""
+    """Return the bytes of a file."""
     tensors = {k: np.ascontiguousarray(v, dtype=np.float64) for k, v in contents.arrays.items()}
-    for name, values in contents.lists.items():
-        tensors[name] = np.frombuffer(_canonical(values), dtype=np.uint8)
-    header = {
-        "schema": SCHEMA,
-        "library": VERSION,
-        "kind": contents.kind,
-        "options": contents.options,
-        "facts": contents.facts,
-        "stream": contents.stream,
-    }
+    for name, words in contents.lists.items():
+        tensors[name] = np.frombuffer(_canonical(words), dtype=np.uint8)
+    values = {name: getattr(contents, name) for name in ("kind", "options", "facts", "stream")}
+    header: dict[str, Any] = {"schema": SCHEMA, "library": VERSION, **values}
     header["sha256"] = _checksum(header, tensors)
     metadata = {KEY: _canonical(header).decode()}
     data: bytes = safetensors.numpy.save(tensors, metadata)
@@ -106,7 +89,7 @@ def to_bytes(contents: Contents) -> bytes:
 
 
 def load(path: str | os.PathLike[str]) -> Contents:
-    """Read a file, trusting nothing."""
+    """Return the contents of an untrusted file."""
     return load_validated(path, lambda: from_bytes(_read(path)))
 
 
@@ -136,7 +119,7 @@ def _tensor_bytes(head: bytes) -> int:
 
 
 def from_bytes(data: bytes) -> Contents:
-    """Contents of a file given as bytes."""
+    """Return the contents of a file given as bytes."""
     try:
         entries = dict(safetensors.deserialize(data))  # type: ignore[no-untyped-call]
         length = int.from_bytes(data[:8], "little")
@@ -153,28 +136,26 @@ def from_bytes(data: bytes) -> Contents:
             f"has schema {header.get('schema')!r}, but this version reads schema {SCHEMA}; "
             "install the version that wrote it, or a later one"
         )
-    wanted = {"schema", "library", "kind", "options", "facts", "stream", "sha256"}
+    wanted = {"schema", "sha256", *TYPES}
     if set(header) != wanted:
         raise ModelFileError(f"has a header with the wrong fields: {sorted(set(header) ^ wanted)}")
     tensors = {name: _tensor(name, entry) for name, entry in sorted(entries.items())}
     claimed = header.pop("sha256")
     if _checksum(header, tensors) != claimed:
         raise ModelFileError("is damaged: its checksum does not match")
-    for name, types in (("kind", str), ("options", dict), ("facts", dict), ("library", str)):
-        check_file(isinstance(header[name], types), f"{name} of the wrong type")
-    check_file(
-        header["stream"] is None or isinstance(header["stream"], dict), "a stream of the wrong type"
-    )
+    for name, types in TYPES.items():
+        check_file(isinstance(header[name], types), f"a {name} of the wrong type")
     arrays = {k: v for k, v in tensors.items() if v.dtype == np.float64}
     require_finite(arrays)
-    lists = {}
+    lists: dict[str, Any] = {}
     for name, array in tensors.items():
         if name not in arrays:
-            check_file(array.ndim == 1, f"{name} that is not a list")
-            lists[name] = _strict(array.tobytes())
+            lists[name] = _strict(array.tobytes()) if array.ndim == 1 else None
             check_file(isinstance(lists[name], list), f"{name} that is not a list")
             check_file(_canonical(lists[name]) == array.tobytes(), f"{name} that is not canonical")
-    check_file(set(lists) in LISTS, "tensors that belong to nothing")
+    # Names of columns, or features made of columns with counts of rows and recent scores.
+    known = {"features", "held", "recent"} if "features" in lists else {"names"}
+    check_file(set(lists) <= known, "tensors that belong to nothing")
     return Contents(
         header["kind"], header["options"], arrays, header["facts"], header["stream"], lists
     )
@@ -199,7 +180,7 @@ def _tensor(name: str, entry: Mapping[str, Any]) -> Any:
 
 
 def _checksum(header: Mapping[str, Any], tensors: Mapping[str, Any]) -> str:
-    """SHA-256 over the header, then name, type, shape and bytes of each tensor by name."""
+    """Return SHA-256 of the header, then name, type, shape and bytes of each tensor by name."""
     whole = hashlib.sha256(_canonical(header))
     for name, array in sorted(tensors.items()):
         kind = "F64" if array.dtype == np.float64 else "U8"
@@ -215,7 +196,7 @@ def _canonical(value: Any) -> bytes:
 
 
 def _strict(text: str | bytes) -> Any:
-    """JSON without surprises: no NaN, no key twice."""
+    """Return the value of JSON without NaN and without repeated keys."""
 
     def refuse(constant: str) -> Any:
         raise ValueError(constant)
@@ -234,7 +215,7 @@ def _strict(text: str | bytes) -> Any:
 
 
 def load_validated(path: str | os.PathLike[str], build: Callable[[], Result]) -> Result:
-    """Build something from the contents of a file, or refuse the file."""
+    """Return what ``build`` makes of a file; raise any error as an error of the file."""
     try:
         return build()
     except ModelFileError as error:

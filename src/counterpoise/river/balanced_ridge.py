@@ -145,16 +145,15 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
                 "feature_map is a fixed map, which knows features by their places; events name "
                 "them, so give the map itself"
             )
-        text = None if the_map is None else the_map.text
-        plan = LearningConfig(self._options.decay, text, None, the_map)
-        self._state = State.empty(plan, 1, [])
+        config = LearningConfig.of(self._options.decay, the_map)
+        self._state = State.empty(config, 1, [])
         self._columns: dict[Any, int] = {}
         self._open: SingleEventModel | None = None
         self._open_gaps: (
             tuple[SingleEventModel, SingleEventModel, OpenFill | None, Layout] | None
         ) = None
         # Whether single events of known classes are learned as they come.
-        self._direct = the_map is None and not plan.decay.is_timed
+        self._direct = the_map is None and not config.decay.is_timed
 
     @property
     def _multiclass(self) -> bool:
@@ -185,12 +184,11 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             return
         slot = None if found is None else found.slots.get(y)
         if found is None or slot is None or not self._direct:
-            self._learn_slowly(x, y, w, timestamps.time(t) if state.plan.decay.is_timed else None)
+            self._learn_slowly(x, y, w, timestamps.time(t) if state.config.decay.is_timed else None)
             return
-        if self.calibrate and state.rows_left <= 0:
+        if self.calibrate and state.session.rows_left <= 0:
             self._prepare_row()
-        # Before, so that no old scores are left whenever a signal comes.
-        found.version = state.version = state.version + 1
+        state.session.solved = None  # before, so that a signal finds no old scores
         if not found.events.learn(x, slot, w):
             self._widen(x, y, w)
         elif self.calibrate:
@@ -212,7 +210,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         """
         rows, names = matrix_of(X)
         weight, fill = validation.weights(numbers_of(w), len(rows)), None
-        when = timestamps.times(t, len(rows)) if self._state.plan.decay.is_timed else None
+        when = timestamps.times(t, len(rows)) if self._state.config.decay.is_timed else None
         if self.absent == "missing":
             events = [dict(zip(names, row, strict=True)) for row in rows.tolist()]
             rows, names, fill = encode_events(self._state, events)
@@ -330,12 +328,9 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         if type(x) is not dict:
             x = event_of(x)
         found, state = self._open, self._state
-        if self._named and not state.warned:
-            state.watch(self._options)
+        if self._named and not state.has_warned:
+            state.warn_unseen_labels_once(self._options)
         if found is not None:
-            if found.version != state.version:
-                found.events.changed()
-                found.version = state.version
             events = found.events
             at = events.best(x) if state.fixed is None else events.best_array(self._mapped(x))
             if at >= 0:
@@ -452,7 +447,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             at = -1 if y is None else found.slots.get(y)
             if at is None:
                 raise never_learned(y)
-            state.open(self._options, found.classes)  # brings the weights up to date
+            state.open(self._options)  # warns of labels that have a weight and never occurred
             reasons = found.events.reasons(x, at)
             if reasons is not None:
                 return reasons
@@ -485,28 +480,27 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         if found is None or slot is None or not self._columns.keys() >= x.keys():
             self._widen(x, y, w, when)
             return
-        if self.calibrate and state.rows_left <= 0:
+        if self.calibrate and state.session.rows_left <= 0:
             self._prepare_row()
-        row, far = self._entering(x)
-        if when is None:
-            state.learn_one(found, row, slot, w, far=far)
-        else:
-            state.learn_at(found, row, slot, w, when, far)
-            if not found.events.all_seen():  # a class has decayed to nothing
-                self._open = None
+        row, is_clipped = self._entering(x)
+        state.learn_one(found, row, slot, w, is_clipped, when)
+        if when is not None and not found.events.all_seen():  # a class has decayed to nothing
+            self._open = None
         if self.calibrate:
             state.add_row(self._row(x), y, w)
 
     def _learn_with_gaps(self, x: dict[Any, Any], y: Any, w: float) -> bool:
         """Learn an event that may lack features, if all is known; return whether."""
         assert self._open_gaps is not None
-        learns, _, _, layout = self._open_gaps
+        learns, _, imputation, layout = self._open_gaps
         slot, row, state = learns.slots.get(y), layout.row(x), self._state
         if slot is None or row is None:
             return False
-        if self.calibrate and state.rows_left <= 0:
+        if self.calibrate and state.session.rows_left <= 0:
             self._prepare_row()
-        learns.version = state.version = state.version + 1
+        state.drop_solved()
+        if imputation is not None:
+            imputation.is_current = False
         learns.events.learn_array(np.array(row), slot, w)
         if self.calibrate:
             state.add_row(row, y, w)
@@ -572,11 +566,11 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         columns = {name: j for j, name in enumerate(everything)}
         wide = np.zeros((len(rows), max(len(everything), 1)))
         wide[:, [columns[name] for name in names]] = rows
-        state.plan.require_fits(wide.shape[1], self.memory_limit)
+        state.config.require_fits(wide.shape[1], self.memory_limit)
         self._open = self._open_gaps = None  # at a signal, nothing of before is left open
-        if not state.begun:
-            state = State.empty(state.plan, wide.shape[1], everything)
-        state = state.filling(fill)
+        if not state.is_fitted:
+            state = State.empty(state.config, wide.shape[1], everything)
+        state = state.with_imputation(fill)
         batch = self._batch(wide, labels, weight, t)
         wider = everything if more else None
         calibrating = self._options if self.calibrate else None
@@ -618,8 +612,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         classes = Classes.in_order_of_appearance(state.moments)
         if self.absent == "zero":  # as the compiled loops have it
             self._open = state.open(self._options, classes)
-        elif self._direct and state.begun:
-            found = state.open_filled(self._options, classes)
+        elif self._direct and state.is_fitted:
+            found = state.open_imputed(self._options, classes)
             self._open_gaps = None if found is None else (*found, Layout(state))
 
     def _refresh(self) -> None:
@@ -629,7 +623,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
 
     def _scores(self, link: bool = False) -> Scores | None:
         state = self._state
-        if not state.begun:
+        if not state.is_fitted:
             return None
         self._refresh()
         return state.solve(Classes.in_order_of_appearance(state.moments), self._options, link)
@@ -646,9 +640,6 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
     def _probabilities(self, x: dict[Any, Any], stream: bool) -> dict[Any, float]:
         found, state = self._open, self._state
         if found is not None:
-            if found.version != state.version:
-                found.events.changed()
-                found.version = state.version
             if type(x) is not dict:
                 x = event_of(x)
             if state.fixed is None:
@@ -682,22 +673,21 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         """Return the moments that score an event that may lack features, and its row; or None."""
         assert self._open_gaps is not None
         _, scores, fill, layout = self._open_gaps
-        row, state = layout.row(x), self._state
+        row = layout.row(x)
         if row is None:
             return None
         if fill is None:
             return scores, np.array(row)
-        if scores.version != state.version:
+        if not fill.is_current:
             fill.update()
             scores.events.changed()
-            scores.version = state.version
         return scores, fill.row(np.array(row))
 
     def _row(self, x: dict[Any, Any]) -> Vector:
         """Features in the order of their columns; absent is 0, unknown is left out."""
         if self.absent == "missing":
             return encode_event(self._state, x)
-        row = np.zeros(self._state.inputs)
+        row = np.zeros(self._state.n_inputs)
         for name, value in x.items():
             number = validation.number(name, value)
             j = self._columns.get(name)
@@ -713,7 +703,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
 
     def _placed(self, rows: Matrix, names: list[Any]) -> Matrix:
         """Rows in the order of the columns; absent is 0, unknown is left out."""
-        wide = np.zeros((len(rows), self._state.inputs))
+        wide = np.zeros((len(rows), self._state.n_inputs))
         if self.absent == "missing":
             for i, row in enumerate(rows.tolist()):
                 wide[i] = self._row(dict(zip(names, row, strict=True)))

@@ -57,10 +57,10 @@ def known(state: State) -> dict[Any, MissingIndicator]:
 
 def encode_events(state: State, events: Iterable[dict[Any, Any]]) -> EncodedEvents:
     """Events that are to be learned, with the features and indicators that they bring."""
-    names, gaps = list(state.names or []) if state.begun else [], known(state)
+    names, gaps = list(state.names or []) if state.is_fitted else [], known(state)
     flags = {gap.flag for gap in gaps.values()}
     usual = dict(zip(names, state.mean.tolist(), strict=True)) if names else {}
-    first, found = not state.begun, []
+    first, found = not state.is_fitted, []
     for event in events:
         values = _present_features(event)
         for name, value in values.items():
@@ -71,7 +71,7 @@ def encode_events(state: State, events: Iterable[dict[Any, Any]]) -> EncodedEven
             usual[name] = value
             names.append(name)
             if not first:  # a map knows values as they are
-                base = value if state.plan.text is None else 0.0
+                base = value if state.config.text is None else 0.0
                 gaps[name] = MissingIndicator(_unused(name, "present", names), base, True)
                 names.append(gaps[name].flag)
                 flags.add(gaps[name].flag)
@@ -139,7 +139,7 @@ def filling(state: State) -> MeanImputation | None:
 def encode_event(state: State, event: dict[Any, Any]) -> Vector:
     """One event that is to be predicted, as the model knows its features, of shape (d,)."""
     values = _present_features(event)
-    gaps, row = known(state), np.zeros(state.inputs)
+    gaps, row = known(state), np.zeros(state.n_inputs)
     flags = {gap.flag for gap in gaps.values()}
     told = _told(values, gaps)
     for j, name in enumerate(state.names or []):
@@ -282,30 +282,32 @@ def require_same_options(mine: Options, theirs: Options) -> None:
 
 def joined(mine: State, theirs: State, limit: float) -> State:
     """What was learned here, followed by what was learned there; both stay as they are."""
-    if mine.plan != theirs.plan:
+    if mine.config != theirs.config:
         raise ValueError(
-            f"cannot merge models with different options: features is {mine.plan.text!r} here and "
-            f"{theirs.plan.text!r} there"
+            "cannot merge models with different options: feature_map is "
+            f"{mine.config.text!r} here and {theirs.config.text!r} there"
         )
     if mine.warmup is not None or theirs.warmup is not None:
-        raise ValueError(f"merging must wait until the maps are fixed, by {mine.plan.rows} events")
-    if not (mine.begun and theirs.begun):
-        return (mine if mine.begun else theirs).copy()
+        raise ValueError(
+            f"merging must wait until the maps are fixed, by {mine.config.rows} events"
+        )
+    if not (mine.is_fitted and theirs.is_fitted):
+        return (mine if mine.is_fitted else theirs).copy()
     known = mine.names or []
     names = known + [name for name in theirs.names or [] if name not in set(known)]
     places = {name: j for j, name in enumerate(names)}
     at = np.array([places[name] for name in theirs.names or []], dtype=np.intp)
-    wide = mine.copy().widened(names, limit) if names else mine.copy()
+    wide = mine.copy().with_features(names, limit) if names else mine.copy()
     if theirs.names:
-        theirs = theirs.placed(at, names, limit)
+        theirs = theirs.reindex_features(at, names, limit)
     elif names:  # events without a feature: all are 0
-        theirs = theirs.copy().widened(names, limit)
+        theirs = theirs.copy().with_features(names, limit)
     if wide.fixed != theirs.fixed:
         raise ValueError(
             "cannot merge models whose maps were fixed by different events; let both go on from "
             "copies of one model"
         )
-    return wide.merged(theirs, limit)
+    return wide.merge(theirs, limit)
 
 
 def require_possible(state: State, options: Options) -> None:
@@ -317,7 +319,7 @@ def require_possible(state: State, options: Options) -> None:
         )
     if state.warmup is not None:
         raise ValueError(
-            f"unlearning must wait until the map is fixed, by {state.plan.rows} events"
+            f"unlearning must wait until the map is fixed, by {state.config.rows} events"
         )
 
 
@@ -337,19 +339,19 @@ def require_known(state: State, rows: Matrix, names: list[Any], labels: list[Any
 
 def without(state: State, batch: Batch, options: Options, limit: float) -> State:
     """What is learned without these events; features that no event is left with are gone too."""
-    chunk = state.gathered(batch, limit)
+    chunk = state.moments_of_batch(batch, limit)
     names = [repr(name) for name in state.names or ("nothing",)]
     if state.fixed is not None:
         names = state.fixed.names(names)
     left = state.unlearn(chunk, options, lambda j: f"feature {names[j]}")
-    if not left.begun:
-        return State.empty(state.plan, 1, [])  # nothing is left, not even a name
+    if not left.is_fitted:
+        return State.empty(state.config, 1, [])  # nothing is left, not even a name
     if left.fixed is None and left.names and left.fill is None:
         held = left.moments.nonconstant_weight[:, 0].max(axis=0) > 0.0
         if not held.any():  # a row has at least one feature, if without a name
-            return replace(left.only(np.zeros(1, np.intp)), names=[])
+            return replace(left.select_features(np.zeros(1, np.intp)), names=[])
         if not held.all():
-            return left.only(np.flatnonzero(held))
+            return left.select_features(np.flatnonzero(held))
     return left
 
 
@@ -361,7 +363,7 @@ def explained_one(
     label = scores.classes.best(scores.of(row[None]))[0] if y is None else y
     if label not in labels:
         raise never_learned(label)
-    found = explain(scores, state.moments, options, row[None], None).for_class(label)
+    found = explain([(scores, state.moments)], options, row[None], None).for_class(label)
     return dict(zip(state.names or [], found.values[0].tolist(), strict=False))
 
 
@@ -373,7 +375,7 @@ def never_learned(label: Any) -> ValueError:
 def contents_of(params: dict[str, Any], absent: str, state: State) -> Contents:
     """What a file is to hold of a model of events, in which absent features mean this."""
     names = state.names or []
-    if not state.begun or not names:
+    if not state.is_fitted or not names:
         raise ValueError("this model has learned no feature yet; there is nothing to save")
     strange = [name for name in names if not isinstance(name, str)]
     if strange:
@@ -413,7 +415,8 @@ def learned_of(contents: Contents) -> tuple[dict[str, Any], State]:
 
 def _relabelled(state: State, as_wanted: Any) -> State:
     """The same with labels of another type of array."""
-    moments, calibration, warmup = state.moments.copy(), state.calibration, state.warmup
+    state = state.copy()
+    moments, calibration, warmup = state.moments, state.calibration, state.warmup
     moments.labels = as_wanted(moments.labels)
     if calibration is not None:
         calibration = replace(calibration, labels=as_wanted(calibration.labels))
@@ -424,7 +427,7 @@ def _relabelled(state: State, as_wanted: Any) -> State:
         warmup = replace(warmup, y=as_wanted(warmup.y))
     return replace(
         state, moments=moments, calibration=calibration, warmup=warmup,
-        declared=moments.labels[:0], progressive=progressive, names=None, _scores=None, _open=None,
+        declared=moments.labels[:0], progressive=progressive, names=None,
     )  # fmt: skip
 
 

@@ -52,15 +52,21 @@ def centre_of(moments: Moments, options: Options) -> Vector:
 
 
 def explain(
-    scores: Scores, moments: Moments, options: Options, X: Rows, names: Sequence[str] | None
+    parts: Sequence[tuple[Scores, Moments]], options: Options, X: Rows, names: Sequence[str] | None
 ) -> Explanation:
-    """Reasons of rows, whose features have these names, or x0, x1, ..."""
-    values, base = contributions(scores, moments, options, X)
+    """Return the contributions of features, named or x0, x1, ..., to the sum of scores of rows.
+
+    Each part is relative to the balanced center after its own map.
+    """
+    values, base = contributions(*parts[0], options, X)
+    for part in parts[1:]:
+        more, at = contributions(*part, options, X)
+        values, base = values + more, base + at
     called = [f"x{j}" for j in range(X.shape[1])] if names is None else [str(n) for n in names]
-    data = X.toarray() if sp.issparse(X) else X
+    data, labels = X.toarray() if sp.issparse(X) else X, parts[0][0].classes.labels
     if len(base) == 1:
-        return Explanation(values[:, 0], base[0], called, scores.classes.labels, data)
-    return Explanation(values, base, called, scores.classes.labels, data)
+        return Explanation(values[:, 0], base[0], called, labels, data)
+    return Explanation(values, base, called, labels, data)
 
 
 def contributions(

@@ -131,7 +131,7 @@ def with_fixed_map(plan: Plan, encoding: ColumnEncoder, options: dict[str, Any])
     model, _ = learned(plan, encoding, plain)
     if model is None:
         return options
-    moments, fill = model.state.whole, model.state.fill
+    moments, fill = model.state.imputed_moments, model.state.fill
     m, s = affine(moments, "standard")
     found = make_fitted_map(wanted, moments.anchor + m, s)
     if fill is not None:
@@ -200,7 +200,10 @@ def learned_parts(
             yield batch_of(PART, [(part, error_message(error), 0, b"")], large)
             return
         fitted = {k: m for k, m in models.items() if m.is_fitted}
-        found = [(k * SEGMENT + part, "", 0, m.state.to_bytes()) for k, m in fitted.items()]
+        found = [
+            (k * SEGMENT + part, "", 0, pickle.dumps(m.state, protocol=5))
+            for k, m in fitted.items()
+        ]
         if dropped:
             found.append((part, "", dropped, b""))
         if found:
@@ -262,7 +265,7 @@ def _merged_group(table: pa.Table, large: bool, limit: float) -> pa.Table:
     if not error:
         with one_thread():
             state = _merged([row["model"] for row in rows], limit)
-        data = b"" if state is None else state.to_bytes()
+        data = b"" if state is None else pickle.dumps(state, protocol=5)
     group = rows[0]["part"] // FAN
     return pa.Table.from_batches([batch_of(PART, [(group, error, dropped, data)], large)])
 
@@ -271,8 +274,8 @@ def _merged(parts: list[bytes], limit: float) -> State | None:
     """What was learned of consecutive parts as one, from left to right."""
     result: State | None = None
     for data in filter(None, parts):
-        state = State.from_bytes(data)
-        result = state if result is None else result.merged(state, limit)
+        state: State = pickle.loads(data)
+        result = state if result is None else result.merge(state, limit)
     return result
 
 
@@ -328,7 +331,7 @@ def learned_progressively(
             calibration = counted if calibration is None else calibration.merge(counted)
         for n, counts, order, first in found[segment]:
             now = now.with_counts(n, counts, now.order.followed(order, first))
-    result.state = state.recalibrated(calibration, now)
+    result.state = state.with_calibration(calibration, now)
     return result, dropped
 
 

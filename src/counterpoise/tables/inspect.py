@@ -50,9 +50,9 @@ def standardized_coefficients(stored: TableModel) -> tuple[list[str], Matrix | N
     model = stored.estimator.best
     weights: Matrix | None = None
     if isinstance(model.scores().solution, LinearScores):
-        solution = model.state.imputed(model.options).solution
+        solution = model.state.solve_imputed(model.options).solution
         assert isinstance(solution, LinearScores)
-        weights = solution.coef * spread(model.state.whole)
+        weights = solution.coef * spread(model.state.imputed_moments)
     fixed = model.state.fixed
     if fixed is None:
         return names, weights, None
@@ -65,7 +65,7 @@ def by_class(model: RidgeModel) -> tuple[Matrix, Matrix, Vector]:
     That is by how many standard deviations of all rows the means are apart at most, plus the
     largest difference of the logarithms of the deviations.
     """
-    moments, classes = model.state.whole, model.state.classes
+    moments, classes = model.state.imputed_moments, model.state.classes
     slot, s = classes.slots[classes.seen], spread(moments)
     n = moments.n[slot, None]
     mean = moments.anchor + moments.mean[slot]
@@ -94,7 +94,7 @@ def _describe_fit(model: Model, names: list[str]) -> dict[str, Any]:
     )
     result: dict[str, Any] = {
         "ridge": ridge,
-        "condition": condition(state.whole, state.classes, best.options, ridge),
+        "condition": condition(state.imputed_moments, state.classes, best.options, ridge),
         "calibration": calibration,
         "clipped": {name: float(one.moments.clipped[0]) for name, one in maps},
         "note": found.note,

@@ -121,7 +121,7 @@ def _stream(contents: Contents, model: Any, state: State) -> dict[str, Any]:
             "an invalid chunk size": _is_integer(chunk_rows, 1, 10**7),
             "names that are not those of its features": set(contents.lists) - {"recent", "held"}
             == {"features"},
-            "the wrong features": len(set(features)) == len(features) == state.inputs,
+            "the wrong features": len(set(features)) == len(features) == state.n_inputs,
             "missing values that are filled otherwise": state.fill
             == MeanImputation.of(*encoding.fill),
             "labels of another type": {*map(type, labels)} <= {label_type}
