@@ -100,12 +100,12 @@ def test_the_choice_is_an_exact_model_of_all_rows():
 @pytest.mark.slow
 def test_what_is_linear_stays_so_and_what_is_not_does_not():
     X, y = crossed(2000)
-    assert chooser().fit(X, y).shares_[LINEAR] < 1e-3
+    assert chooser().fit(X, y).averaging_weights_[LINEAR] < 1e-3
     rng = np.random.default_rng(0)
     straight = (X[:, 0] + X[:, 1] + 0.1 * rng.standard_normal(2000) > 0).astype(int)
     found = AutoClassifier(candidates=(LINEAR, "rff:40,width=0.1"))
     found.fit(X, straight)
-    assert found.shares_[LINEAR] > 0.999
+    assert found.averaging_weights_[LINEAR] > 0.999
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -26,7 +26,7 @@ class Frame(NamedTuple):
     rows: int | None  # how many there are, if that is known
 
 
-def frame_of(
+def check_frame(
     model: Any,
     X: Any,
     label: str,
@@ -51,7 +51,7 @@ def frame_of(
     if is_lazy(X):
         return Frame(X, None)
     if not hasattr(X, "columns") and not hasattr(X, "schema") and _is_array(X):
-        return _by_places(model, X, reset and not known, least, labels)
+        return _by_position(model, X, reset and not known, least, labels)
     raw = _raw_names(X)
     if raw and not any(isinstance(name, str) for name in raw):  # places, not names
         (table,) = tables(X)
@@ -82,26 +82,21 @@ def frame_of(
         )
     _require_length(rows, labels)
     if reset and not known:
-        named(model, mine)
+        set_column_names(model, mine)
         return Frame(X, rows)
     return Frame(_same_columns(model, X, mine, label), rows)
 
 
-def named(model: Any, columns: list[str]) -> None:
-    """Let a model know the columns that it learns from, in their order."""
+def set_column_names(model: Any, columns: list[str]) -> None:
+    """Set the names of the columns of a model, in their order."""
     model.n_features_in_ = len(columns)
     model.feature_names_in_ = np.array(columns, dtype=object)
-
-
-def labels_in(X: Any, label: str) -> list[Any]:
-    """Return the labels that a column of a frame contains."""
-    return [value for table in tables(X) for value in table[label].to_pylist()]
 
 
 def _same_columns(model: Any, X: Any, mine: list[str], label: str) -> Any:
     """The frame, if its columns are those that were learned; raise in scikit-learn's words."""
     if not hasattr(model, "feature_names_in_"):
-        if not model.__dict__.get("_by_places") or model.allow_new_columns:
+        if not model.__dict__.get("_has_positions") or model.allow_new_columns:
             return X  # the model knows columns by name, and none of their order
         warnings.warn(
             f"X has feature names, but {type(model).__name__} was fitted without feature names",
@@ -147,7 +142,7 @@ def _array_of(X: list[Any]) -> Any:
     return np.asarray(X, dtype=object) if array.dtype.kind in "US" else array
 
 
-def _by_places(
+def _by_position(
     model: Any, X: Any, reset: bool, least: int, labels: Mapping[str, pa.Array] | None
 ) -> Frame:
     """An array, whose columns have places: called x0, x1, ..., or as in the frames before."""
@@ -175,7 +170,8 @@ def _without_names(
     """Rows whose columns have places: called x0, x1, ..., or as in the frames before."""
     _require_length(frame.rows, labels)
     if reset:
-        model.n_features_in_, model._by_places = width, True
+        model.n_features_in_ = width
+        model.__dict__["_has_positions"] = True
     _require_width(model, width)
     if not hasattr(model, "feature_names_in_"):
         return frame
@@ -208,7 +204,7 @@ def _require_length(rows: int | None, labels: Mapping[str, pa.Array] | None) -> 
 DEFAULT = "label"
 
 
-def values_of(y: Any) -> Labels:
+def parse_labels(y: Any) -> Labels:
     """Return labels (n,) as integers, booleans or text; raise if a value is not a label."""
     from sklearn.utils import column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
@@ -223,19 +219,19 @@ def values_of(y: Any) -> Labels:
     return values if values.dtype.kind in "bU" else values.astype(np.int64)
 
 
-def column_of(y: Any) -> pa.Array:
+def label_column(y: Any) -> pa.Array:
     """Return labels (n,) as a column; raise if a value is not a label."""
-    values = values_of(y)
+    values = parse_labels(y)
     return pa.array(values.tolist(), pa.string()) if values.dtype.kind == "U" else pa.array(values)
 
 
-def name_of(y: Any) -> str:
+def label_name(y: Any) -> str:
     """Return what to call the column of labels that came beside a frame."""
     name = getattr(y, "name", None)
     return name if isinstance(name, str) and name else DEFAULT
 
 
-def restored(labels: Labels, kind: str | None) -> Labels:
+def restore_labels(labels: Labels, kind: str | None) -> Labels:
     """Return labels of a model as they were given, where ``kind`` is that of its encoding."""
     if kind == "bool" and set(labels.tolist()) <= {"true", "false"}:
         return np.array([label == "true" for label in labels.tolist()], dtype=bool)
