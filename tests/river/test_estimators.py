@@ -81,7 +81,7 @@ def test_what_a_file_cannot_hold_is_refused(tmp_path):
     path = tmp_path / "model.safetensors"
     with pytest.raises(ValueError, match="learned no feature yet"):
         BalancedRidgeClassifier().save(path)
-    with pytest.raises(TypeError, match=r"feature \('a', 1\) is not named by text"):
+    with pytest.raises(TypeError, match=r"feature \('a', 1\) must have a text as name"):
         learned([{("a", 1): 1.0}, {("a", 1): 2.0}], [0, 1]).save(path)
     with pytest.raises(TypeError, match=r"label \(1, 2\) cannot be saved"):
         learned([{"a": 1.0}, {"a": 2.0}], [0, (1, 2)]).save(path)
@@ -116,7 +116,7 @@ def test_only_models_alike_are_merged():
     one = learned(xs, ys)
     with pytest.raises(ValueError, match=r"ridge is 'auto' here and 1\.0 there"):
         one.merge(learned(xs, ys, ridge=1.0))
-    with pytest.raises(ValueError, match="features is None here and 'rm2' there"):
+    with pytest.raises(ValueError, match="feature_map is None here and 'rm2' there"):
         one.merge(learned(xs, ys, feature_map="rm2"))
     with pytest.raises(ValueError, match="256 events"):
         learned(xs, ys, feature_map="rm2").merge(learned(xs, ys, feature_map="rm2"))
