@@ -419,7 +419,7 @@ def test_plain_estimators_point_here(run):
     with pytest.raises(ValueError, match=r"column 'country' is 'DE'.*counterpoise.TableClassifier"):
         BalancedRidgeClassifier().fit(frame[["country"]].assign(country="DE"), frame["fraud"])
     with pytest.raises(
-        ValueError, match=r"column 'at' holds datetime.*counterpoise.TableClassifier"
+        ValueError, match=r"column 'at' contains datetime.*counterpoise.TableClassifier"
     ):
         BalancedRidgeClassifier().fit(frame[["at"]], frame["fraud"])
     as_csv(frame, "t.csv")
@@ -428,3 +428,14 @@ def test_plain_estimators_point_here(run):
     with pytest.raises(ValueError, match=r"learned from tables.*TableClassifier.load"):
         model.save("m.st")
     run("predict", "m.st", "t.csv")
+
+
+def test_the_estimator_of_a_table_is_one_object_until_more_is_learned():
+    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
+    model = TableClassifier().fit(frame, "y")
+    first = model.estimator_
+    assert model.estimator_ is first
+    model.partial_fit(frame, "y")
+    assert model.estimator_ is not first
+    assert first.class_count_.sum() == 4
+    assert model.estimator_.class_count_.sum() == 8

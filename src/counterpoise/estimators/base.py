@@ -297,13 +297,6 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
 
     # Engine
 
-    @classmethod
-    def _around(cls: type[Self], engine: Any, names: Any = None) -> Self:
-        """Return an estimator that shares an engine, with its parameters."""
-        result = cls(**engine.params.given)
-        result._wrap(engine, names)
-        return result
-
     def _wrap(self, engine: E, names: Any) -> None:
         """Use an engine, whose features have these names if any."""
         self._engine, self.n_features_in_ = engine, engine.n_features
@@ -339,13 +332,10 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
 
     def _fitted(self) -> E:
         """Return the engine with the parameters as they are now; raise if no row is learned."""
-        engine = self.__dict__.get("_engine")
+        engine = self._current()
         if engine is None or not engine.is_fitted:
             raise not_fitted(self)
-        params = self._params()
-        if engine.params is not params:
-            engine.set_parameters(params)
-        return engine  # type: ignore[no-any-return]
+        return engine
 
     def _begun(self) -> E:
         """Return the engine, even if only labels were declared."""
@@ -373,7 +363,7 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
     @classmethod
     def _from_contents(cls, contents: Contents) -> Any:
         engine = unpack(contents)
-        return cls._around(engine, feature_names(contents, engine.n_features))
+        return wrap(cls, engine, feature_names(contents, engine.n_features))
 
 
 def not_fitted(estimator: Any) -> NotFittedError:
@@ -396,4 +386,6 @@ def new_engine(estimator: EstimatorBase[Any]) -> Any:
 
 def wrap(kind: type[Self], engine: Any, names: Any = None) -> Self:
     """Return an estimator that shares an engine, whose features have these names."""
-    return kind._around(engine, names)
+    result = kind(**engine.params.given)
+    result._wrap(engine, names)
+    return result

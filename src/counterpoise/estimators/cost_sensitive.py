@@ -43,9 +43,8 @@ def _inner_has(name: str) -> Callable[[Any], bool]:
     """Return a check whether the classifier inside has a method."""
 
     def check(outer: CostSensitiveClassifier) -> bool:
-        getattr(
-            outer.__dict__.get("estimator_", inner_estimator(outer)), name
-        )  # an AttributeError names it
+        inner = outer.__dict__.get("estimator_", inner_estimator(outer))
+        getattr(inner, name)  # an AttributeError names it
         return True
 
     return check
@@ -196,19 +195,9 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         return self
 
     @available_if(_inner_has("merge"))  # type: ignore[untyped-decorator]
+    @document_like(BalancedRidgeClassifier.merge)
     def merge(self, other: CostSensitiveClassifier) -> CostSensitiveClassifier:
-        """Return a model that has learned the rows of this one, then the rows of the other.
-
-        Parameters
-        ----------
-        other : CostSensitiveClassifier
-            A fitted model with the same costs, and a classifier that can be merged with this one's.
-
-        Returns
-        -------
-        CostSensitiveClassifier
-            A new model; both models stay as they are.
-        """
+        """Return a model that has learned the rows of this one, then the rows of the other."""
         if not isinstance(other, CostSensitiveClassifier):
             raise TypeError(f"can only merge with a CostSensitiveClassifier, not {type(other)}")
         if self.costs != other.costs:

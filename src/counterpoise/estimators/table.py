@@ -76,18 +76,16 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
     """Classifier of data frames with text, dates and missing values, exact in a stream.
 
     It does what ``counterpoise learn`` does, by the same code and in the same file: Python can load
-    what the command line has learned and continue, and vice versa.
+    what the command line has learned and continue, and vice versa. Frames are of pandas, polars
+    (lazy too) or pyarrow, readers of record batches, objects with ``__arrow_c_stream__``, arrays,
+    or iterables of such pieces, which have no effect on the chunks in which rows are learned.
+    Labels are text, integers or booleans, and are predicted as they were given. Other threads may
+    predict during ``partial_fit``: they use the model as it was before.
 
     Numbers are features as they are. Text and booleans become one feature per category, which may
     appear at any time; hashed columns share a number of features. Dates become seconds and phases
     of the day, the week and the year. A missing number is imputed by the mean of all values so far,
     exactly and after the fact, and an indicator is a feature.
-
-    Rows come as a frame of pandas, polars (lazy too) or pyarrow, as a reader of record batches, as
-    any object with ``__arrow_c_stream__``, as an array, or as an iterable of such pieces. They are
-    learned in chunks of ``chunk_rows``, independent of the pieces. Labels are text, integers or
-    booleans, and are predicted as they were given. Other threads may predict during
-    ``partial_fit``: they use the model as it was before.
 
     Parameters
     ----------
@@ -99,10 +97,9 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         column or a series, else "label".
     columns : mapping of str to str, optional
         Roles of columns: "drop" (not used), "weight" (weights of rows), "timestamp" (time of each
-        row, by which rows decay if ``half_life`` of the estimator is a duration such as "7d"; not a
-        feature), or a kind of feature: "number", "category", "datetime" (seconds, and phases of the
-        day, the week and the year), "epoch" (seconds alone) or "hash:N" (categories that share N
-        features). Other columns are features of the kind that they contain.
+        row, for a ``half_life`` such as "7d"; not a feature), or a kind of feature: "number",
+        "category", "datetime", "epoch" (seconds without phases) or "hash:N" (categories that share
+        N features). Other columns are features of the kind that they contain.
     only : sequence of str
         The only columns that are features; by default all.
     missing : {"mean", "indicate", "drop", "error"}, default="mean"
@@ -252,19 +249,11 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
             draft._model.unlearn_frame(*draft._source(X, y, sample_weight, least=0))
         return self
 
+    @document_like(BalancedRidgeClassifier.merge)
     def merge(self, other: TableClassifier) -> TableClassifier:
         """Return a model that has learned the rows of this one, then the rows of the other.
 
-        Parameters
-        ----------
-        other : TableClassifier
-            A fitted model with the same options. Columns and categories that only one of them has
-            seen were 0 in the other.
-
-        Returns
-        -------
-        TableClassifier
-            A new model; both models stay as they are.
+        Columns and categories that only one of them has seen were 0 in the other.
         """
         if not isinstance(other, TableClassifier):
             raise TypeError(f"can only merge with a TableClassifier, not {type(other)}")
@@ -283,19 +272,11 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
 
     # Results
 
+    @document_like(ScoreClassifier.predict)
     def predict(self, X: Any) -> Labels:
         """Return the most probable labels, by default assuming balanced classes.
 
         With a :class:`~counterpoise.CostSensitiveClassifier` the labels of least expected cost.
-
-        Parameters
-        ----------
-        X : frame
-            The rows; a column of labels is ignored.
-
-        Returns
-        -------
-        ndarray of shape (n,)
         """
         now = self._snapshot()
         if isinstance(now.estimator, CostSensitiveClassifier):
@@ -350,22 +331,12 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         now = self._snapshot()
         return now._model.estimator.reference_state.inputs_filled(now._dense(X))
 
+    @document_like(BalancedRidgeClassifier.explain)
     def explain(self, X: Any) -> Explanation:
         """Return what each column contributes to the scores of rows.
 
         The features of a column, such as its categories and its indicator, count together. The
         contributions add up to the score minus the score at the balanced center.
-
-        Parameters
-        ----------
-        X : frame
-            The rows.
-
-        Returns
-        -------
-        Explanation
-            Contributions ``values`` of shape (n, columns) for two classes, (n, c, columns) for
-            several, and ``base_values``, the score at the center.
         """
         now = self._snapshot()
         return now._model.scorer.explain(now._dense(X))
@@ -427,15 +398,11 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
 
     # Files
 
+    @document_like(BalancedRidgeClassifier.save)
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save as a model file, which the command line can read too.
 
         A :class:`~counterpoise.CostSensitiveClassifier` is not saved with it.
-
-        Parameters
-        ----------
-        path : path
-            The file. An older file is replaced, or left as it was if an error occurs.
         """
         model = self._snapshot()._model
         before = self.__dict__.get("_path")
@@ -444,18 +411,9 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         model.save(os.fspath(path))
 
     @classmethod
+    @document_like(BalancedRidgeClassifier.load)
     def load(cls, path: str | os.PathLike[str]) -> TableClassifier:
-        """Load a file that :meth:`save` or the command line has written, to predict or continue.
-
-        Parameters
-        ----------
-        path : path
-            The file. It is untrusted: what is not a complete and valid model is refused.
-
-        Returns
-        -------
-        TableClassifier
-        """
+        """Load a file that :meth:`save` or the command line has written, to predict or continue."""
         stored = TableModel.load(os.fspath(path))
         given = asdict(stored.encoding.columns)
         given["columns"] = given.pop("roles") or None
@@ -496,10 +454,8 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         return result
 
     def _guards(self) -> Guards:
-        allow_future = True  # times in the future only warn
-        return Guards(
-            NAME, self.positive, self.allow_new_classes, self.allow_new_columns, allow_future
-        )
+        allowed = (self.allow_new_classes, self.allow_new_columns, True)  # future times only warn
+        return Guards(NAME, self.positive, *allowed)
 
     def _learn(
         self,

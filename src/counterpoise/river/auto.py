@@ -42,6 +42,11 @@ class AutoClassifier(base.Classifier):
     memory_limit
         Bytes that the moments of all candidates may take.
 
+    Attributes
+    ----------
+    averaging_weights
+        Weight of each candidate in the average.
+
     Examples
     --------
     >>> from river import datasets, evaluate, metrics
