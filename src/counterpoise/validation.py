@@ -227,9 +227,8 @@ def require_one_type(y: Labels, known: Labels) -> None:
     """Raise if some labels are text and the others numbers."""
     if not (len(y) and len(known)):
         return
-    now, then = (
-        "text" if isinstance(one[:1].tolist()[0], str) else "numbers" for one in (y, known)
-    )
+    now = "text" if isinstance(y[:1].tolist()[0], str) else "numbers"
+    then = "text" if isinstance(known[:1].tolist()[0], str) else "numbers"
     if now != then:
         raise ValueError(
             f"labels are {now} here ({y[0]!r}) but {then} in what was learned before "

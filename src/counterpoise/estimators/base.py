@@ -332,10 +332,12 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
 
     def _fitted(self) -> E:
         """Return the engine with the parameters as they are now; raise if no row is learned."""
-        engine = self._current()
+        engine, params = self.__dict__.get("_engine"), self._params()
         if engine is None or not engine.is_fitted:
             raise not_fitted(self)
-        return engine
+        if engine.params is not params:
+            engine.set_parameters(params)
+        return engine  # type: ignore[no-any-return]
 
     def _begun(self) -> E:
         """Return the engine, even if only labels were declared."""
