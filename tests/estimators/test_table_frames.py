@@ -23,6 +23,7 @@ from counterpoise import (
     TableClassifier,
 )
 from counterpoise.modelfile import container
+from counterpoise.tables.model import TableModel
 
 
 def payments(n=600, seed=0):
@@ -439,3 +440,12 @@ def test_the_estimator_of_a_table_is_one_object_until_more_is_learned():
     assert model.estimator_ is not first
     assert first.class_count_.sum() == 4
     assert model.estimator_.class_count_.sum() == 8
+
+
+def test_a_fitted_average_has_recent_scores(tmp_path):
+    rng = np.random.default_rng(0)
+    y = (rng.random(600) < 0.3).astype(int)
+    frame = pd.DataFrame({"a": rng.normal(size=600) + y, "y": y})
+    model = TableClassifier(AutoClassifier(candidates=("linear",))).fit(frame, "y")
+    model.save(tmp_path / "m")
+    assert TableModel.load(str(tmp_path / "m")).recent.shape == (300, 1)
