@@ -13,20 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.engine.auto import AutoModel, Engine
-from counterpoise.engine.parameters import (
-    AUTO_PARAMETERS,
-    RIDGES,
-    AutoParameters,
-    cached_parameters,
-    read_auto_parameters,
-)
+from counterpoise.engine.parameters import AUTO_PARAMETERS, RIDGES, read_auto_parameters
 from counterpoise.estimators import array_validation
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.estimators.base import EstimatorBase, wrap
 from counterpoise.public_names import document_like
 from counterpoise.solver.class_weights import ClassFactors
-
-VALUES = itemgetter(*AUTO_PARAMETERS)
 
 
 class AutoClassifier(EstimatorBase[AutoModel]):
@@ -38,10 +30,8 @@ class AutoClassifier(EstimatorBase[AutoModel]):
 
     :meth:`fit` does not depend on the order of the rows, unless there is a half-life. In a stream
     the first rows (1,200 by default) fix the maps, and there is a warning if later rows are far
-    from them. From then on each candidate learns moments, which depend on no order and which
-    :meth:`merge` adds up. The weights of the average depend on those moments and on the last rows
-    of each class, which are kept. The best candidate alone is :attr:`best_`, an ordinary model,
-    which can also unlearn.
+    from them. From then on only the weights of the average depend on the order of rows. The best
+    candidate alone is :attr:`best_`, an ordinary model, which can also unlearn.
 
     Parameters
     ----------
@@ -110,10 +100,8 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         self.memory_limit = memory_limit
 
     _engine_class = AutoModel
-
-    def _params(self) -> AutoParameters:
-        found: AutoParameters = cached_parameters(self, VALUES, read_auto_parameters)
-        return found
+    _values = itemgetter(*AUTO_PARAMETERS)
+    _read = staticmethod(read_auto_parameters)
 
     # Learning
 
@@ -244,11 +232,8 @@ class AutoClassifier(EstimatorBase[AutoModel]):
     def clipped_(self) -> dict[str, float]:
         """Weight of the rows that each map has clipped."""
         states = self._fitted().candidates.states
-        return {
-            name: float(state.moments.clipped[0])
-            for name, state in states.items()
-            if state.fixed is not None
-        }
+        mapped = {name: state for name, state in states.items() if state.fixed is not None}
+        return {name: float(state.moments.clipped[0]) for name, state in mapped.items()}
 
 
 def wrap_engine(engine: Engine, names: Any = None) -> BalancedRidgeClassifier | AutoClassifier:

@@ -10,12 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterpoise import timestamps, validation
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.engine.parameters import (
-    RIDGE_PARAMETERS,
-    RidgeParameters,
-    cached_parameters,
-    read_ridge_parameters,
-)
+from counterpoise.engine.parameters import RIDGE_PARAMETERS, read_ridge_parameters
 from counterpoise.engine.progressive_calibration import warn_sorted_labels
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.summary import ClassMoments, class_moments
@@ -27,8 +22,6 @@ from counterpoise.public_names import document_like
 from counterpoise.solver.class_weights import ClassFactors, ClassWeight, affine
 from counterpoise.solver.score_functions import LinearScores
 from counterpoise.stepwise.single_event import SingleEventModel
-
-VALUES = itemgetter(*RIDGE_PARAMETERS)
 
 
 class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
@@ -48,9 +41,8 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         balanced classes. "gcv" selects it by generalized cross-validation, from the moments alone.
         Both count sample weights as numbers of rows.
     class_weight : "balanced", dict or None, default="balanced"
-        "balanced" gives every class the total weight 1, that is 1/n_k per row (scikit-learn's
-        n/(2 n_k) means another ridge, not other coefficients). A dict gives each row the weight of
-        its label, by default 1. None gives 1: ordinary ridge regression on ±1, or RLS.
+        "balanced" gives every class the total weight 1. A dict gives each row the weight of its
+        label, by default 1. None gives 1: ordinary ridge regression on ±1.
     class_factors : dict, optional
         Factors on the class weights by label, by default 1. They multiply balance: with 5 a class
         counts five times as much as all rows of another together. For the costs of mistakes, use
@@ -64,14 +56,12 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         ``RidgeClassifier`` does.
     half_life : float, dict or str, optional
         A row decays to half its weight while its own class receives this much weight, so that a
-        frequent class does not make a rare one decay. A dict has such numbers by label; other
-        classes do not decay. With a time such as "12h", "7d" or "2w" a row weighs
-        2^(−age/half_life), independent of the order. Its age counts from the latest learned time,
-        and ``t`` has the times.
+        frequent class does not make a rare one decay. A dict has such numbers by label. With a time
+        such as "12h", "7d" or "2w" a row weighs 2^(−age/half_life), independent of the order. Its
+        age counts from the latest learned time, and ``t`` has the times.
     multi_class : "lda" or "ovr", default="lda"
         Separation of three or more classes: all at once, as normal classes with the same
-        covariance, or each against all others, which have equal weights. With two classes both are
-        the same.
+        covariance, or each against all others, which have equal weights.
     pooled_rows : float, optional
         Rows of pooled evidence for the covariance of each class. With None all classes share one
         covariance, and boundaries are linear. A number gives each class its own,
@@ -81,7 +71,7 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         without them. :meth:`fit` cross-fits with five folds, independent of the order of rows, and
         takes the memory of seven models. :meth:`partial_fit`, and :meth:`fit` with a ``half_life``,
         score each row before they learn it. Then :meth:`predict_stream_proba` depends on the order
-        of rows, but not on chunks, and rows with sorted labels do not count.
+        of rows, but not on chunks. Rows with sorted labels do not count.
     memory_limit : float, default=2e9
         Bytes that learning may take: the moments of all classes, and as much again for a chunk.
     feature_map : str, Map or FittedMap, optional
@@ -163,10 +153,8 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         self.feature_map = feature_map
 
     _engine_class = RidgeModel
-
-    def _params(self) -> RidgeParameters:
-        found: RidgeParameters = cached_parameters(self, VALUES, read_ridge_parameters)
-        return found
+    _values = itemgetter(*RIDGE_PARAMETERS)
+    _read = staticmethod(read_ridge_parameters)
 
     # Learning
 

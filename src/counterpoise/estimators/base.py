@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.engine.parameters import cached_parameters
 from counterpoise.engine.progressive_calibration import warn_sorted_labels
 from counterpoise.engine.summary import Summary
 from counterpoise.estimators import array_validation
@@ -107,6 +109,8 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
 
     _engine: E
     _engine_class: ClassVar[type[Any]]
+    _values: ClassVar[itemgetter[Any]]  # of the parameters
+    _read: ClassVar[Any]  # the parser of parameters
     partial_fit: Callable[..., Any]
     n_features_in_: int
 
@@ -253,17 +257,6 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
         -------
         Summary
             Printed, it is a table.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from counterpoise import BalancedRidgeClassifier
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.integers(0, 2, 500)
-        >>> found = BalancedRidgeClassifier().fit(rng.standard_normal((500, 2)) + y[:, None], y)
-        >>> summary = found.summary()
-        >>> bool((summary.low < summary.weights).all())
-        True
         """
         found: Summary = self._fitted().summary(self.__dict__.get("feature_names_in_"))
         return found
@@ -312,7 +305,7 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
 
     def _params(self) -> Any:
         """Return the parameters, parsed; raise if one is invalid."""
-        raise NotImplementedError
+        return cached_parameters(self, self._values, self._read)
 
     def _current(self) -> E | None:
         """Return the engine with the parameters as they are now, or None."""

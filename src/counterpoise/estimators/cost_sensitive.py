@@ -149,8 +149,7 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the log-odds of the expected cost of each class against all others.
 
-        They rank rows by their risk. Of two classes the second is predicted above 0, of several the
-        class with the largest.
+        Of two classes the second is predicted above 0, of several the class with the largest.
         """
         expected = self._expected(X)
         others = expected.sum(axis=1, keepdims=True) - expected
@@ -266,7 +265,7 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         MetadataRouter
         """
         mapping = MethodMapping().add(caller="fit", callee="fit")
-        mapping = mapping.add(caller="partial_fit", callee="partial_fit")
+        mapping.add(caller="partial_fit", callee="partial_fit")
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         return router.add(estimator=inner_estimator(self), method_mapping=mapping)
 

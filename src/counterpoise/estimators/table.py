@@ -49,7 +49,7 @@ NO_ROWS = "Found array with 0 sample(s) while a minimum of 1 is required."
 
 
 def parse_column_options(model: Any, label: str) -> Columns:
-    """Return the settings of the columns; raise if a parameter is not valid."""
+    """Return the settings of the columns; raise if a parameter is invalid."""
     for name in ("only", "classes"):
         value = getattr(model, name)
         if isinstance(value, str) or not all(isinstance(one, str) for one in value):
@@ -114,8 +114,7 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
     allow_new_classes : bool, default=False
         Allow new labels after 1,000 rows.
     allow_new_columns : bool, default=False
-        Allow frames with other columns than the learned ones, in any order. A column is 0 where it
-        is absent.
+        Allow other columns than the learned ones, in any order. A column is 0 where it is absent.
     decimal : {".", ","}, default="."
         Decimal separator of numbers that are written as text.
     time_format : str, optional
