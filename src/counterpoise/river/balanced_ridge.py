@@ -55,27 +55,22 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
     penalize_intercept
         Whether to penalize it like any coefficient.
     half_life
-        An event decays to half its weight while its own class receives this much weight: one
-        number, or a dict by label. With a time such as "7d" all events decay by the time `t` of
-        each.
+        Weight of its own class, a number or a dict by label, or time such as "7d", in which an
+        event decays to half its weight.
     multi_class
         "lda" separates three or more classes all at once, "ovr" each from all others.
     pooled_rows
-        Rows of pooled evidence for the covariance of each class: a number makes boundaries
-        quadratic, None leaves them linear.
+        Rows of pooled evidence for the covariance of each class, with quadratic boundaries, or None
+        for linear ones.
     calibrate
-        Score each event before it is learned, and correct `predict_stream_proba_one` by the
-        outcomes.
+        Whether outcomes of events, scored before they are learned, correct stream probabilities.
     memory_limit
         Bytes that the moments of all classes may take.
     feature_map
-        A nonlinear map of the features: "poly2", "interactions", "rm3", "rff:400", or an object of
-        `counterpoise.feature_maps`. The first 256 events, which are kept until then, standardize
-        its input.
+        A nonlinear map, as for `counterpoise.BalancedRidgeClassifier`, fixed by 256 events.
     absent
-        Meaning of a feature that is absent from an event: "zero", as for words and one-hot
-        features, or "missing": it is imputed by the mean of all values so far, and an indicator is
-        a feature.
+        Meaning of a feature that is absent from an event: "zero", as for one-hot features, or
+        "missing": it is imputed by the mean of all values so far, and an indicator is a feature.
 
     Examples
     --------
@@ -199,10 +194,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         """Unlearn one event, as if it had never been learned.
 
         An event that was never learned is refused where the moments show it: if its label or a
-        feature was never seen, if more weight would go than came, if it has a feature that no event
-        (or does not have one that every event) of its label had, or if no events could have the
-        scatter that is left. The moments do not show it if the event lies among many events of its
-        label.
+        feature was never seen, or if no events could have the weight or the scatter that is left.
+        They do not show it if the event lies among many events of its label.
 
         A feature that is 0 in all events that are left is removed. With a map features stay until
         nothing is left. With `calibrate` the counts of the event stay, unless its class is gone.
@@ -421,9 +414,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
     def explain_one(self, x: dict[Any, Any], y: Any = None) -> dict[Any, float]:
         """Return what each feature contributes to the score of a label.
 
-        All contributions add up to the score minus the score at the balanced center, the mean of
-        the class means. A feature that is absent may contribute too: because it is 0, or with
-        ``absent="missing"`` because it is missing.
+        All contributions, also of absent features, add up to the score minus the score at the
+        balanced center, the mean of the class means.
 
         Parameters
         ----------

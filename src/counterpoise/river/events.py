@@ -86,14 +86,13 @@ def encode_events(
     for i, event in enumerate(encoded):
         for name, value in event.items():
             rows[i, position[name]] = value
-    there = {n: one for n, one in indicators.items() if n in position and one.flag in position}
-    fill = MeanImputation.of(
-        [position[name] for name in there],
-        [position[one.flag] for one in there.values()],
-        [one.base for one in there.values()],
-        [one.present for one in there.values()],
-    )
-    return rows, names, fill
+    there = [
+        (position[name], position[flag], base, present)
+        for name, (flag, base, present) in indicators.items()
+        if name in position and flag in position
+    ]
+    columns = map(list, zip(*there, strict=True)) if there else ([], [], [], [])
+    return rows, names, MeanImputation.of(*columns)
 
 
 class ImputedEvents:
