@@ -28,15 +28,16 @@ def resolve(package: str, modules: Mapping[str, str], name: str) -> Any:
 
 
 def document_like(source: Callable[..., Any]) -> Callable[[Method], Method]:
-    """Return a decorator that appends the sections of another docstring to a method's summary.
+    """Return a decorator that appends sections of another docstring to a method's summary.
 
-    Of the parameters it appends those that the method has.
+    These are the parameters that the method has, and the results.
     """
 
     def decorate(method: Method) -> Method:
         text, summary = inspect.getdoc(source), inspect.getdoc(method)
         if text is not None and summary is not None:  # python -OO has no docstrings
-            parameters, _, others = text.partition(PARAMETERS)[2].partition("\n\n")
+            sections = text.partition("\n\nExamples\n")[0].partition(PARAMETERS)[2]
+            parameters, _, others = sections.partition("\n\n")
             mine = inspect.signature(method).parameters
             entries = re.split(r"\n(?=\S)", parameters)
             kept = [entry for entry in entries if re.split(r"\W", entry)[0] in mine]
