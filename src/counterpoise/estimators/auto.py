@@ -13,12 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.engine.auto import AutoModel, Engine
-from counterpoise.engine.parameters import AUTO_PARAMETERS, RIDGES, read_auto_parameters
+from counterpoise.engine.parameters import (
+    AUTO_PARAMETERS,
+    RIDGES,
+    cached_parameters,
+    read_auto_parameters,
+)
 from counterpoise.estimators import array_validation
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.estimators.base import EstimatorBase, wrap
 from counterpoise.public_names import document_like
 from counterpoise.solver.class_weights import ClassFactors
+
+VALUES = itemgetter(*AUTO_PARAMETERS)
 
 
 class AutoClassifier(EstimatorBase[AutoModel]):
@@ -100,8 +107,9 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         self.memory_limit = memory_limit
 
     _engine_class = AutoModel
-    _values = itemgetter(*AUTO_PARAMETERS)
-    _read = staticmethod(read_auto_parameters)
+
+    def _params(self) -> Any:
+        return cached_parameters(self, VALUES, read_auto_parameters)
 
     # Learning
 

@@ -10,7 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterpoise import timestamps, validation
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.engine.parameters import RIDGE_PARAMETERS, read_ridge_parameters
+from counterpoise.engine.parameters import (
+    RIDGE_PARAMETERS,
+    cached_parameters,
+    read_ridge_parameters,
+)
 from counterpoise.engine.progressive_calibration import warn_sorted_labels
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.summary import ClassMoments, class_moments
@@ -22,6 +26,8 @@ from counterpoise.public_names import document_like
 from counterpoise.solver.class_weights import ClassFactors, ClassWeight, affine
 from counterpoise.solver.score_functions import LinearScores
 from counterpoise.stepwise.single_event import SingleEventModel
+
+VALUES = itemgetter(*RIDGE_PARAMETERS)
 
 
 class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
@@ -153,8 +159,9 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         self.feature_map = feature_map
 
     _engine_class = RidgeModel
-    _values = itemgetter(*RIDGE_PARAMETERS)
-    _read = staticmethod(read_ridge_parameters)
+
+    def _params(self) -> Any:
+        return cached_parameters(self, VALUES, read_ridge_parameters)
 
     # Learning
 
@@ -315,9 +322,9 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         -------
         label
         """
-        row = np.asarray(x)
-        opened = self._open(row)
-        best = None if opened is None else opened[0].best(opened[1])
+        found, row = self._open(), np.asarray(x)
+        mapped = None if found is None else self._engine.state.row(row)
+        best = None if found is None or mapped is None else found.best(mapped)
         if best is not None:
             return best
         return array_validation.without_feature_names(self).predict(row[None])[0]
@@ -344,25 +351,23 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
 
     def _probabilities_one(self, x: ArrayLike, stream: bool) -> Vector:
         """Return probabilities of one row, by the compiled link where that is possible."""
-        row = np.asarray(x)
-        opened = self._open(row)
-        p = None if opened is None else opened[0].events.probabilities_array(opened[1], stream)
-        if opened is None or p is None:
-            bare = array_validation.without_feature_names(self)
-            predict = bare.predict_stream_proba if stream else bare.predict_proba
-            found: Vector = predict(row[None])[0]
-            return found
-        calibration = self._engine.state.calibration
-        if stream and opened[0].options.calibrate and calibration is not None:
-            p = calibration.corrected(p, opened[0].labels)
-        return np.array(p)
+        found, row = self._open(), np.asarray(x)
+        if found is not None:
+            state = self._engine.state
+            mapped = state.row(row)
+            p = None if mapped is None else found.events.probabilities_array(mapped, stream)
+            if p is not None:
+                if stream and found.options.calibrate and state.calibration is not None:
+                    p = state.calibration.corrected(p, found.labels)
+                return np.array(p)
+        bare = array_validation.without_feature_names(self)
+        whole: Matrix = (bare.predict_stream_proba if stream else bare.predict_proba)(row[None])
+        return np.array(whole[0])
 
-    def _open(self, row: NDArray[Any]) -> tuple[SingleEventModel, Vector] | None:
-        """Return moments open to single rows, and the row, mapped; None if it needs a batch."""
+    def _open(self) -> SingleEventModel | None:
+        """Return the moments open to single rows; None where only batches are possible."""
         engine = self._current()
-        found = None if engine is None else engine.state.open(engine.params.options)
-        mapped = None if engine is None or found is None else engine.state.row(row)
-        return None if found is None or mapped is None else (found, mapped)
+        return None if engine is None else engine.state.open(engine.params.options)
 
     # Learned values
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -14,7 +13,6 @@ from sklearn.exceptions import NotFittedError
 
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
-from counterpoise.engine.parameters import cached_parameters
 from counterpoise.engine.progressive_calibration import warn_sorted_labels
 from counterpoise.engine.summary import Summary
 from counterpoise.estimators import array_validation
@@ -109,8 +107,6 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
 
     _engine: E
     _engine_class: ClassVar[type[Any]]
-    _values: ClassVar[itemgetter[Any]]  # of the parameters
-    _read: ClassVar[Any]  # the parser of parameters
     partial_fit: Callable[..., Any]
     n_features_in_: int
 
@@ -305,7 +301,7 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
 
     def _params(self) -> Any:
         """Return the parameters, parsed; raise if one is invalid."""
-        return cached_parameters(self, self._values, self._read)
+        raise NotImplementedError
 
     def _current(self) -> E | None:
         """Return the engine with the parameters as they are now, or None."""
