@@ -490,7 +490,8 @@ class TableModel:
             self._prepare(source.name, rows, self.encoding, [])
             n, found = len(rows.y), list[ScoredRows]()
             with one_thread():
-                for part, scored in scored_parts(self.estimator, 0, n, rows, self.chunk_rows):
+                parts = scored_parts(self.estimator, 0, n, rows, self.chunk_rows, needs_all=False)
+                for part, scored in parts:
                     found += scored
                     self.estimator.learn(part.X, part.y, part.weight)
             self.recent = push_scores(None, found, self.classes, n)
