@@ -1,4 +1,4 @@
-"""Labels joined without rounding, and the rows of each."""
+"""Types of arrays, threads of products, and labels joined without rounding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Counts = NDArray[np.int64]
 
 
 def scatters(c: int, d: int) -> NDArray[np.float64]:
-    """Zeros of shape (c, d, d) that begin at a line of the cache: rows add up faster there."""
+    """Return zeros (c, d, d) that begin at a line of the cache, where sums are faster."""
     size = c * d * d
     store = np.zeros(size + 7)
     at = -store.__array_interface__["data"][0] % 64 // 8
@@ -27,26 +27,21 @@ def scatters(c: int, d: int) -> NDArray[np.float64]:
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """A block in which products take one thread."""
+    """Return a context in which products take one thread."""
     limit: AbstractContextManager[Any] = _libraries().limit(limits=1)
     return limit
 
 
 @cache
 def _libraries() -> Any:
-    """The libraries of this process; to look for them takes longer than to learn a few rows."""
+    """Return the libraries of this process; the search takes longer than to learn a few rows."""
     return ThreadpoolController().select(user_api="blas")
 
 
 def joined(one: Labels, two: Labels) -> Labels:
-    """Labels of one, then those of two, as what they are: no two become the same by rounding.
+    """Return labels of both; raise if two would become the same by rounding.
 
-    NumPy makes fractions of whole numbers with and without a sign, and some of them then collide.
-
-    Examples
-    --------
-    >>> joined(np.array([2**62]), np.array([2**62 + 1], dtype=np.uint64)).tolist()
-    [4611686018427387904, 4611686018427387905]
+    NumPy makes floats of integers with and without a sign, and some of them then collide.
     """
     if not len(one) or not len(two):
         return two if len(two) else one
@@ -62,14 +57,14 @@ def joined(one: Labels, two: Labels) -> Labels:
         lost = [value for value, now in zip(values, result.tolist(), strict=True) if value != now]
         if lost:
             raise ValueError(
-                f"label {lost[0]} cannot stand beside the others, {result.dtype} numbers: it would "
-                "be rounded; use text for labels"
+                f"label {lost[0]} would be rounded to join the others, {result.dtype} numbers; use "
+                "text for labels"
             )
     return result
 
 
 def groups(codes: NDArray[np.intp], c: int) -> list[NDArray[np.intp]]:
-    """Rows of each code from 0 to c − 1, in order, given the code of each row."""
+    """Return the rows of each code from 0 to c − 1, in order, given the code of each row."""
     if c <= 16:
         return [np.flatnonzero(codes == k) for k in range(c)]
     order = np.argsort(codes, kind="stable")

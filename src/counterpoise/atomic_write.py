@@ -1,8 +1,8 @@
-"""The one atomic write of the package: a file appears under its name when it is whole.
+"""Files that appear when they are complete, and locks.
 
-It is written under a temporary name beside it, brought to the disk, and renamed. Meanwhile its
-writer holds a lock, which the system frees when the writer ends, however that happens. So what
-killed processes have left is told from what is in use, and nothing is removed that others made.
+A file is written under a temporary name in the same folder, synchronized to the disk, and renamed.
+Meanwhile its writer has a lock, which the system releases when the writer ends in any way. So the
+files of killed processes can be removed, and files in use stay.
 """
 
 from __future__ import annotations
@@ -30,23 +30,16 @@ TRIES = 1000  # names for a temporary file before it is written without a lock
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], what: str = "the file") -> Iterator[IO[bytes]]:
-    """Open a file for writing; it appears when the block ends, or not at all.
-
-    Examples
-    --------
-    >>> from counterpoise.atomic_write import atomic_write
-    >>> with atomic_write("/dev/null") as file:
-    ...     _ = file.write(b"whole")
-    """
+    """Open a file for writing; it appears when the block ends, or not at all."""
     path = os.path.realpath(path)
     if os.path.exists(path) and not os.path.isfile(path):  # no renaming there
         with open(path, "wb") as file:
             yield file
         return
     discard_temporary(path)
-    with _held(path) as temporary:
+    with _lock_temporary(path) as temporary:
         try:
-            with _made(temporary, path) as file:
+            with _open_temporary(temporary, path) as file:
                 yield file
             os.replace(temporary, path)
         except OSError as error:
@@ -67,10 +60,10 @@ def discard_temporary(path: str | os.PathLike[str]) -> None:
     folder, name = os.path.split(hidden_sibling_path(os.path.realpath(path), ""))
     ours = re.compile(re.escape(name) + r"-[0-9a-f]{16}\.tmp")
     found: list[str] = []
-    with suppress(OSError):  # who may not look into a folder may still write there
+    with suppress(OSError):  # a folder may be writable but not readable
         found = sorted({one.removesuffix(".lock") for one in os.listdir(folder)})
     for temporary in (os.path.join(folder, one) for one in found if ours.fullmatch(one)):
-        with suppress(OSError):  # somebody writes it
+        with suppress(OSError):  # another process writes it
             lock = lock_of(temporary + ".lock")
             take(lock)
             try:
@@ -81,7 +74,7 @@ def discard_temporary(path: str | os.PathLike[str]) -> None:
 
 
 def hidden_sibling_path(path: str, ending: str) -> str:
-    """Name of a hidden file beside a file, which says whose it is."""
+    """Return the name of a hidden file in the folder of a file."""
     folder, name = os.path.split(path)
     if len(os.fsencode(name)) > MAX_NAME_BYTES:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()
@@ -89,7 +82,7 @@ def hidden_sibling_path(path: str, ending: str) -> str:
 
 
 def lock_of(name: str) -> BaseFileLock:
-    """Lock that the system frees when its owner ends."""
+    """Return a lock that the system releases when its owner ends."""
     from filelock import FileLock  # a slow import, which reading a model does not need
 
     return FileLock(name, thread_local=False)
@@ -110,24 +103,24 @@ def free(lock: BaseFileLock) -> None:
 
 
 def is_soft_lock(lock: BaseFileLock) -> bool:
-    """Whether a lock is only a file that is there, because the system knows no better one."""
+    """Return whether a lock is only the existence of a file, for systems without locks."""
     from filelock import SoftFileLock
 
     return isinstance(lock, SoftFileLock)
 
 
 @contextmanager
-def _held(path: str) -> Iterator[str]:
-    """Name for a temporary file, held if the system can; the file need not exist yet."""
+def _lock_temporary(path: str) -> Iterator[str]:
+    """Return a new name for a temporary file, locked if the system has locks."""
     for _ in range(TRIES):
         temporary = hidden_sibling_path(path, f"-{secrets.token_hex(8)}.tmp")
         lock = lock_of(temporary + ".lock")
         try:
             take(lock)
             break
-        except TimeoutError:  # somebody who tidies has it for a moment, and would remove the file
+        except TimeoutError:  # a process that removes old files has it, and would remove this one
             continue
-        except OSError:  # there are no locks; making the file will tell what is wrong
+        except OSError:  # there are no locks; creating the file shows what is wrong
             break
     try:
         yield temporary
@@ -137,8 +130,8 @@ def _held(path: str) -> Iterator[str]:
 
 
 @contextmanager
-def _made(temporary: str, path: str) -> Iterator[IO[bytes]]:
-    """Make a file that will replace another one; whole on the disk, and closed, at the end."""
+def _open_temporary(temporary: str, path: str) -> Iterator[IO[bytes]]:
+    """Create a file that will replace another one; on the disk, and closed, at the end."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     raw = _Raw(os.open(temporary, flags, 0o666))
     try:
@@ -149,7 +142,7 @@ def _made(temporary: str, path: str) -> Iterator[IO[bytes]]:
         yield file
         file.flush()
         os.fsync(raw.fileno())
-        raw.close()  # it may have something to say
+        raw.close()  # which may raise
     except BaseException:
         with suppress(OSError):
             raw.close()
@@ -157,7 +150,7 @@ def _made(temporary: str, path: str) -> Iterator[IO[bytes]]:
 
 
 class _Raw(io.RawIOBase):
-    """A descriptor as a file; closing it says what the system says."""
+    """A descriptor as a file, whose errors are those of the system."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -178,7 +171,7 @@ class _Raw(io.RawIOBase):
 
 
 def _sync(folder: str) -> None:
-    """Bring a rename to the disk too, where folders can be opened."""
+    """Synchronize a rename to the disk, where folders can be opened."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -191,11 +184,11 @@ def _sync(folder: str) -> None:
         os.close(descriptor)
 
 
-WORD = b"counterpoise"  # how the contents of a lock begin
+PREFIX = b"counterpoise"  # of the contents of a lock
 
 
 def require_file(path: str) -> None:
-    """Raise if something else than a file has a name; asked once, as files come and go."""
+    """Raise if something else than a file has a name."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -206,9 +199,9 @@ def require_file(path: str) -> None:
 
 @contextmanager
 def locked(path: str) -> Iterator[None]:
-    """Keep others from writing a file: a lock beside it, which goes when its owner does.
+    """Keep other processes from writing a file, by a lock that ends with its owner.
 
-    Raises BusyError if another process has the lock, and FileExistsError if something else has its
+    Raises BusyError if another process has the lock, and FileExistsError if another file has its
     name.
     """
     from filelock import Timeout
@@ -230,25 +223,20 @@ def locked(path: str) -> Iterator[None]:
                     f"{path} is being written by another process; wait until it has ended"
                 ) from None
             if before is after is None and not is_soft_lock(lock):
-                _make(name, path)
+                try:  # create the file of the lock, or raise why that is not possible
+                    os.close(os.open(name, os.O_WRONLY | os.O_CREAT, 0o666))
+                except OSError as error:
+                    raise type(error)(error.errno, error.strerror, path) from None
         except OSError as error:
             raise type(error)(error.errno, error.strerror or str(error), path) from None
     try:
         if not is_soft_lock(lock):
             with suppress(OSError), open(name, "r+b") as file:
-                file.write(WORD + f" writes {os.path.basename(path)}\n".encode())
+                file.write(PREFIX + f" writes {os.path.basename(path)}\n".encode())
         discard_temporary(path)
         yield
     finally:
         free(lock)
-
-
-def _make(name: str, path: str) -> None:
-    """Make the file of a lock, or say why none can be made."""
-    try:
-        os.close(os.open(name, os.O_WRONLY | os.O_CREAT, 0o666))
-    except OSError as error:
-        raise type(error)(error.errno, error.strerror, path) from None
 
 
 def _inode(name: str) -> tuple[int, int] | None:
@@ -261,12 +249,12 @@ def _inode(name: str) -> tuple[int, int] | None:
 
 def _require_ours(name: str) -> None:
     """Raise if a file that has the name of a lock is something else."""
-    if os.path.islink(name):
-        raise FileExistsError(errno.EEXIST, "is not a lock of ours; move it out of the way", name)
-    try:
-        with open(name, "rb") as file:
-            start = file.read(len(WORD))
-    except OSError:  # it is not there, or may not be read while it is held
-        return
-    if start not in (b"", WORD):
+    start = b"link"
+    if not os.path.islink(name):
+        try:
+            with open(name, "rb") as file:
+                start = file.read(len(PREFIX))
+        except OSError:  # it does not exist, or may not be read while it is locked
+            return
+    if start not in (b"", PREFIX):
         raise FileExistsError(errno.EEXIST, "is not a lock of ours; move it out of the way", name)

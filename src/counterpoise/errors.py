@@ -30,14 +30,7 @@ __all__ = [
 
 
 def printable(text: object, keep: str = "") -> str:
-    r"""Text whose characters all can be seen; the others become their escapes.
-
-    Examples
-    --------
-    >>> from counterpoise.errors import printable
-    >>> print(printable("caf\u00e9 \x1b[31m\n"))
-    café \x1b[31m\n
-    """
+    r"""Return text whose invisible characters, except those in ``keep``, are escaped, as \x1b."""
     whole = str(text)
     if whole.isprintable():
         return whole
@@ -47,14 +40,7 @@ def printable(text: object, keep: str = "") -> str:
 
 
 def finite(value: Any) -> Any:
-    """A value as JSON can hold it: None where a number is not finite.
-
-    Examples
-    --------
-    >>> from counterpoise.errors import finite
-    >>> finite({"offset": [1.5, float("-inf")]})
-    {'offset': [1.5, None]}
-    """
+    """Return a value for JSON, with None where a number is not finite."""
     if isinstance(value, dict):
         return {name: finite(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -65,8 +51,8 @@ def finite(value: Any) -> Any:
 class OptionValue(NamedTuple):
     """A setting, perhaps with a value."""
 
-    option: str  # what Python calls it
-    value: Any = None  # none if only the setting is meant, or the value is up to the reader
+    option: str  # its name in Python
+    value: Any = None  # None if only the setting is meant, or the user chooses the value
 
 
 Spelling = Callable[..., str]  # of settings
@@ -75,25 +61,15 @@ Words = str | Sequence[str | OptionValue]
 
 @dataclass(frozen=True)
 class Suggestion:
-    """Something that can be done about a problem.
+    """An action that solves a problem."""
 
-    Examples
-    --------
-    >>> from counterpoise.errors import DataError, Suggestion
-    >>> remedy = Suggestion("use {}", "columns", {"age": "drop"})
-    >>> raise DataError("no value in column 'age'", remedy)
-    Traceback (most recent call last):
-        ...
-    counterpoise.errors.DataError: no value in column 'age'; use columns={"age": "drop"}
-    """
-
-    words: str  # what to do
-    option: str | None = None  # the setting that does it, as Python calls it
+    words: str  # the action
+    option: str | None = None  # the setting for it, by its name in Python
     value: Any = None  # its value
-    also: tuple[OptionValue, ...] = ()  # what must be set besides
+    also: tuple[OptionValue, ...] = ()  # other settings that it requires
 
     def spelled(self, spell: Spelling) -> str:
-        """In words."""
+        """Return the action as text; the setting replaces {} or follows."""
         if self.option is None:
             return self.words
         shown = spell(OptionValue(self.option, self.value), *self.also)
@@ -102,26 +78,18 @@ class Suggestion:
 
 
 class Message:
-    """What somebody should be told: a problem, and what can be done.
-
-    Examples
-    --------
-    >>> from counterpoise.errors import Message, Suggestion
-    >>> remedy = Suggestion("leave it out", "columns", {"a": "drop"})
-    >>> print(Message("no value in column 'a'", remedy))
-    no value in column 'a'; leave it out with columns={"a": "drop"}
-    """
+    """A problem, and suggestions, one of which is enough."""
 
     def __init__(self, problem: Words, *remedies: Suggestion) -> None:
         self.problem = (problem,) if isinstance(problem, str) else tuple(problem)
         self.remedies = remedies
 
     def after(self, words: str) -> Message:
-        """Return the same, with words before it."""
+        """Return the message with words before it."""
         return Message((words, *self.problem), *self.remedies)
 
     def spelled(self, spell: Spelling) -> str:
-        """In words."""
+        """Return the message as text, with settings spelled by a function."""
         problem = "".join(p if isinstance(p, str) else spell(p) for p in self.problem)
         listed = [remedy.spelled(spell) for remedy in self.remedies]
         if len(listed) > 1:
@@ -133,20 +101,20 @@ class Message:
 
 
 class DataError(ValueError):
-    """Input that cannot be used; the message says where, what was found, and what to do.
+    """Input that cannot be used; the message contains the place, the problem and a fix.
 
     Parameters
     ----------
-    problem : str or sequence of str and Setting
-        What was found, and where.
-    *remedies : Remedy
-        What to do; one of them is enough.
+    problem : str or sequence of str and OptionValue
+        The value found, and where.
+    *remedies : Suggestion
+        Actions, one of which is enough.
 
     Attributes
     ----------
     message : Message
-        Both.
-    row : int, optional
+        The problem and the suggestions.
+    row : int or None
         Position of the row in its chunk, if the problem is in one row.
 
     Examples
@@ -216,11 +184,6 @@ class PrecisionError(ValueError):
     message : str
         The problem.
     feature : int, optional
-        Index of the feature that would lose its digits.
-
-    Attributes
-    ----------
-    feature : int or None
         Index of the feature that would lose its digits.
 
     Examples

@@ -89,12 +89,11 @@ class Explanation:
         Explanation
             With values of shape (n, d).
         """
-        known = self.classes.tolist()
-        if label not in known:
-            raise ValueError(
-                f"label must be one of the classes {', '.join(map(repr, known))}; got {label!r}"
-            )
-        k = known.index(label)
+        labels = self.classes.tolist()
+        if label not in labels:
+            shown = ", ".join(map(repr, labels))
+            raise ValueError(f"label must be one of the classes {shown}; got {label!r}")
+        k = labels.index(label)
         if self.values.ndim == 3:
             return replace(self, values=self.values[:, k], base_values=self.base_values[k])
         sign = 1.0 if k == len(self.classes) - 1 else -1.0
@@ -150,6 +149,8 @@ class Explanation:
 
     def mean_abs(self) -> NDArray[np.float64]:
         """Return the mean absolute contribution of each column, of shape (d,) or (c, d)."""
+        if not len(self):
+            return np.zeros(self.values.shape[1:])
         mean: NDArray[np.float64] = np.abs(self.values).mean(axis=0)
         return mean
 
@@ -179,43 +180,31 @@ class Explanation:
         """
         one = self[[row]]
         if label is None:
-            several = one.values.ndim == 3
-            label = one.classes[one.score[0].argmax() if several else -1]
+            label = one.classes[one.score[0].argmax() if one.values.ndim == 3 else -1]
         one = one.for_class(label)
         values, base = one.values[0], float(one.base_values)
         order = np.argsort(-np.abs(values), kind="stable")
-        shown = order[:top]
-        names = [_cell(one, j) for j in shown.tolist()]
-        steps = values[shown]
+        names, steps = [_cell(one, j) for j in order[:top].tolist()], values[order[:top]]
         if len(order) > top:
             names.append(f"{len(order) - top:,} other columns")
             steps = np.append(steps, values[order[top:]].sum())
         ends = base + np.cumsum(steps)
-        starts = np.concatenate([[base], ends[:-1]])
-        made, axes = _figure(1.3 + 0.27 * len(steps))
-        at = np.arange(len(steps))
-        axes.barh(
-            at,
-            steps,
-            left=starts,
-            color=np.where(steps >= 0, POSITIVE_COLOR, NEGATIVE_COLOR),
-            height=0.7,
-        )
+        starts, at = np.concatenate([[base], ends[:-1]]), np.arange(len(steps))
+        figure, axes = _bar_chart(names, 1.3)
+        color = np.where(steps >= 0, POSITIVE_COLOR, NEGATIVE_COLOR)
+        axes.barh(at, steps, left=starts, color=color, height=0.7)
         axes.vlines(ends[:-1], at[:-1], at[1:], color=_text_color(), linewidth=0.6)
-        span = max(np.ptp([base, *ends]), 1e-300)
         for i, step in enumerate(steps.tolist()):
-            right = max(starts[i], ends[i])
-            axes.annotate(
-                f" {step:+.3g}", (right, i), fontsize=8, va="center", annotation_clip=False
-            )
-        axes.set_xlim(min([base, *ends]) - 0.04 * span, max([base, *ends]) + 0.16 * span)
+            end = (max(starts[i], ends[i]), i)
+            axes.annotate(f" {step:+.3g}", end, fontsize=8, va="center", annotation_clip=False)
+        low, high = min(base, *ends), max(base, *ends)
+        span = max(high - low, 1e-300)
+        axes.set_xlim(low - 0.04 * span, high + 0.16 * span)
         axes.axvline(base, color=_text_color(), linewidth=0.6, linestyle=(0, (4, 2)))
-        axes.set_yticks(at, names)
-        axes.invert_yaxis()
         axes.set_xlabel(
             f"score of {_short(label)}: {base:.3g} at the center, {base + values.sum():.3g} here"
         )
-        return made
+        return figure
 
     def plot_overview(self, top: int = 12) -> Any:
         """Plot the mean absolute contribution of each column, of several classes in one bar.
@@ -229,24 +218,18 @@ class Explanation:
         -------
         matplotlib.figure.Figure
         """
-        size = (
-            np.atleast_2d(self.mean_abs()) if len(self) else np.zeros((1, len(self.feature_names)))
-        )
+        size = np.atleast_2d(self.mean_abs())
         order = np.argsort(-size.sum(axis=0), kind="stable")[:top]
-        made, axes = _figure(1.0 + 0.27 * len(order))
-        at, left = np.arange(len(order)), np.zeros(len(order))
-        for k, row in enumerate(size):
-            name = _short(self.classes[k]) if len(size) > 1 else None
-            axes.barh(
-                at, row[order], left=left, color=CLASS_COLORS[k % len(CLASS_COLORS)], label=name
-            )
-            left += row[order]
-        axes.set_yticks(at, [_short(self.feature_names[j]) for j in order.tolist()])
-        axes.invert_yaxis()
-        axes.set_xlabel("mean size of the contribution" + (", by class" if len(size) > 1 else ""))
+        figure, axes = _bar_chart([_short(self.feature_names[j]) for j in order.tolist()], 1.0)
+        left, has_classes = np.zeros(len(order)), len(size) > 1
+        for k, row in enumerate(size[:, order]):
+            name, color = _short(self.classes[k]), CLASS_COLORS[k % len(CLASS_COLORS)]
+            axes.barh(np.arange(len(order)), row, left=left, color=color, label=name)
+            left += row
+        axes.set_xlabel("mean size of the contribution" + (", by class" if has_classes else ""))
         if 1 < len(size) <= 2 * len(CLASS_COLORS):
             axes.legend(fontsize=8, frameon=False)
-        return made
+        return figure
 
     def __len__(self) -> int:
         return len(self.values)
@@ -259,12 +242,10 @@ class Explanation:
     def __repr__(self) -> str:
         if len(self) == 1:
             return self._one_row()
-        sizes = self.mean_abs() if len(self) else np.zeros(len(self.feature_names))
+        sizes = self.mean_abs()
         size = sizes if sizes.ndim == 1 else sizes.mean(axis=0)
-        order = np.argsort(-size, kind="stable")[:3]
-        most = ", ".join(
-            f"{printable(self.feature_names[j])} {size[j]:.3g}" for j in order.tolist()
-        )
+        order = np.argsort(-size, kind="stable")[:3].tolist()
+        most = ", ".join(f"{printable(self.feature_names[j])} {size[j]:.3g}" for j in order)
         classes = f", {len(self.classes)} classes" if self.values.ndim == 3 else ""
         return (
             f"<Explanation of {len(self):,} rows, {len(self.feature_names):,} columns{classes}; "
@@ -278,33 +259,34 @@ class Explanation:
         values = self.decisive[0]
         order = np.argsort(-np.abs(values), kind="stable")
         shown = [
-            (f"{values[j]:+.4g}", printable(self.feature_names[j]))
-            for j in order[:MAX_COLUMNS].tolist()
+            (values[j], printable(self.feature_names[j])) for j in order[:MAX_COLUMNS].tolist()
         ]
         if len(order) > MAX_COLUMNS:
-            rest = float(values[order[MAX_COLUMNS:]].sum())
-            shown.append((f"{rest:+.4g}", f"{len(order) - MAX_COLUMNS:,} other columns"))
+            others = values[order[MAX_COLUMNS:]].sum()
+            shown.append((others, f"{len(order) - MAX_COLUMNS:,} other columns"))
         lines = [
             f"score of {printable(self.classes[k])}: {base + values.sum():.4g}",
             f"{base:>12.4g}  at the balanced center",
-            *(f"{value:>12}  {name}" for value, name in shown),
+            *(f"{value:>+12.4g}  {name}" for value, name in shown),
         ]
         return "\n".join(lines)
 
 
-def _figure(height: float) -> tuple[Any, Any]:
-    """Return a figure and its axes; raise if matplotlib is not installed."""
+def _bar_chart(names: list[str], margin: float) -> tuple[Any, Any]:
+    """Return a figure of horizontal bars and its axes; raise if matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
             "plots need matplotlib: pip install 'counterpoise[plots]'", name="matplotlib"
         ) from error
-    made = Figure(figsize=(5.2, height), layout="constrained")
-    axes = made.add_subplot()
+    figure = Figure(figsize=(5.2, margin + 0.27 * len(names)), layout="constrained")
+    axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=10)
-    return made, axes
+    axes.set_yticks(np.arange(len(names)), names)
+    axes.invert_yaxis()
+    return figure, axes
 
 
 def _text_color() -> str:

@@ -1,4 +1,4 @@
-"""Times of rows that fade by the clock, in seconds since 1970, checked."""
+"""Times of rows that decay by time, in seconds since 1970, checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EPOCH_NAIVE = AWARE.replace(tzinfo=None)
 
 
 def time(t: Any) -> float:
-    """Time of one row, as of :func:`times`."""
+    """Return the time of one row, as :func:`times` does."""
     if (type(t) is float or type(t) is int) and -MAX_TIMESTAMP < t < MAX_TIMESTAMP:
         return float(t)
     if type(t) is datetime:
@@ -26,7 +26,7 @@ def time(t: Any) -> float:
 
 
 def times(t: Any, rows: int) -> Vector:
-    """Times of rows in seconds since 1970: dates, times, texts of them, or such numbers."""
+    """Return times of rows in seconds since 1970, given dates, times, text or such numbers."""
     if t is None and not rows:
         return np.zeros(0)
     if t is None:

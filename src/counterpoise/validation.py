@@ -101,14 +101,12 @@ def require_finite(X: Rows, names: Names | None = None) -> None:
     else:
         row, column = map(int, bad[0])
         value = X[row, column]
-    remedy = "drop such rows, or clip them to a number first, for example with numpy.clip"
+    what, remedy = value, "clip them to a number first, for example with numpy.clip"
     if np.isnan(value):
-        remedy = "drop such rows, or fill them in first, for example with "
-        remedy += (
-            "sklearn.impute.SimpleImputer; counterpoise.TableClassifier takes frames with gaps"
-        )
-    what = "NaN" if np.isnan(value) else value
-    raise ValueError(f"{feature_name(column, names)} is {what} at row {row}; {remedy}")
+        what, remedy = "NaN", "impute them first, for example with sklearn.impute.SimpleImputer; "
+        remedy += "counterpoise.TableClassifier takes frames with missing values"
+    name = feature_name(column, names)
+    raise ValueError(f"{name} is {what} at row {row}; drop such rows, or {remedy}")
 
 
 def require_bounded(X: Rows, names: Names | None = None) -> None:
@@ -135,7 +133,7 @@ def feature_name(column: int, names: Names | None = None) -> str:
 
 
 def weights(sample_weight: ArrayLike | None, rows: int) -> Vector | None:
-    """Sample weights as a vector."""
+    """Return sample weights as a vector (n,); raise if one is not finite or is negative."""
     if sample_weight is None:
         return None
     refuse_masked(sample_weight, "sample_weight")
@@ -153,20 +151,20 @@ def weights(sample_weight: ArrayLike | None, rows: int) -> Vector | None:
         what = "NaN" if np.isnan(value) else "negative" if np.isfinite(value) else "infinite"
         raise ValueError(
             f"sample_weight is {what} ({value:g}) at row {bad[0]}; weights must be finite and not "
-            "negative. To take rows back, use unlearn"
+            "negative. To unlearn rows, use unlearn"
         )
     return np.ascontiguousarray(weight)
 
 
 def check_nonnegative_int(value: Any, name: str) -> int:
-    """Raise unless an argument is a whole number that is not negative, and return it."""
+    """Raise unless an argument is an integer that is not negative, and return it."""
     if not (isinstance(value, (int, np.integer)) and value >= 0):
-        raise ValueError(f"{name}={value!r} must be a whole number that is not negative")
+        raise ValueError(f"{name}={value!r} must be an integer that is not negative")
     return int(value)
 
 
 def jobs(value: Any) -> int:
-    """Raise unless ``n_jobs`` is None or a whole number other than 0; return how many that is."""
+    """Return the number of threads; raise unless ``n_jobs`` is None or an integer other than 0."""
     if value is None:
         return 1
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value == 0:
@@ -183,13 +181,10 @@ def number(name: Any, value: Any) -> float:
     except (TypeError, ValueError):
         remedy = "encode it first, for example with river.preprocessing.OneHotEncoder"
         if value is None:
-            remedy = "leave it out, which means 0, or fill it in first, for example with "
-            remedy += (
-                "river.preprocessing.StatImputer; BalancedRidgeClassifier takes it as missing "
-            )
-            remedy += "with absent='missing'"
+            remedy = "leave it out, which means 0, or impute it first, for example with "
+            remedy += "river.preprocessing.StatImputer, or use absent='missing'"
         elif hasattr(value, "isoformat"):
-            remedy = "turn dates into numbers first, for example with their timestamp()"
+            remedy = "convert dates to numbers first, for example with their timestamp()"
         raise ValueError(f"feature {name!r} is {value!r}, not a number; {remedy}") from None
     except OverflowError:
         result = float("inf")
@@ -200,9 +195,7 @@ def number(name: Any, value: Any) -> float:
             f"feature {name!r} is {result:g}, beyond {MAX_ABS_VALUE:g}: its square would overflow"
         )
     what = "NaN" if np.isnan(result) else f"{result:g}"
-    raise ValueError(
-        f"feature {name!r} is {what}; leave it out, fill it in first, or drop the event"
-    )
+    raise ValueError(f"feature {name!r} is {what}; leave it out, impute it, or drop the event")
 
 
 def require_some_weight(weight: Vector) -> None:
@@ -234,26 +227,26 @@ def require_one_type(y: Labels, known: Labels) -> None:
     """Raise if some labels are text and the others numbers."""
     if not (len(y) and len(known)):
         return
-    text = isinstance(y[:1].tolist()[0], str), isinstance(known[:1].tolist()[0], str)
-    if text[0] != text[1]:
+    now = "text" if isinstance(y[:1].tolist()[0], str) else "numbers"
+    then = "text" if isinstance(known[:1].tolist()[0], str) else "numbers"
+    if now != then:
         raise ValueError(
-            f"labels are {'text' if text[0] else 'numbers'} here ({y[0]!r}) but "
-            f"{'text' if text[1] else 'numbers'} in what was learned before ({known[0]!r}); "
-            "convert them to one type"
+            f"labels are {now} here ({y[0]!r}) but {then} in what was learned before "
+            f"({known[0]!r}); convert them to one type"
         )
 
 
 def commit(target: object, **attributes: Any) -> None:
-    """Set several attributes of an object, so that a signal finds none of them set, or all."""
+    """Set several attributes of an object so that a signal finds none or all of them set."""
     target.__dict__ = target.__dict__ | attributes
 
 
 @contextmanager
 def transactional(estimator: E) -> Iterator[E]:
-    """A draft of an estimator, all of whose attributes become its own at the end of the block.
+    """Return a draft of an estimator, whose attributes become its own at the end of the block.
 
-    If the block raises, the estimator was never touched; there is nothing to undo. Whenever a
-    signal comes, it finds all attributes of before or all of after: they are one reference.
+    If the block raises, the estimator is unchanged. A signal finds all old attributes or all new
+    ones, because they are one reference.
     """
     draft = object.__new__(type(estimator))
     draft.__dict__.update(estimator.__dict__)
@@ -316,8 +309,5 @@ def check_label_dict(estimator: Any, name: str, otherwise: str = "") -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return (
-        isinstance(value, Real)
-        and not isinstance(value, (bool, np.bool_))
-        and bool(np.isfinite(float(value)))
-    )
+    is_real = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    return is_real and bool(np.isfinite(float(value)))

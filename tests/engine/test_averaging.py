@@ -96,7 +96,7 @@ def test_the_average_is_that_of_scores_over_their_size():
     i, j = ranking.best
     # By decompositions here and by elimination there.
     assert_close(one.decision_function(X), total * ranking.models[i].rms[j], 1e-7)
-    assert_close(sum(one.shares_.values()), 1.0, 1e-12)
+    assert_close(sum(one.averaging_weights_.values()), 1.0, 1e-12)
 
 
 def test_better_candidates_weigh_more_and_the_more_so_the_more_rows_there_are():

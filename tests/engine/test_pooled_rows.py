@@ -7,6 +7,7 @@ from samples import assert_close, assert_same_model, stream
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.engine.parameters import LINEAR, map_name, name_of, pooling_of
 from counterpoise.errors import ModelFileError
+from counterpoise.estimators.base import wrap
 from counterpoise.modelfile.container import from_bytes, to_bytes
 from counterpoise.modelfile.engines import unpack_auto
 
@@ -144,7 +145,7 @@ def test_late_features_were_zero_in_every_row_before(late):
     X, y = spread(500)
     one = AutoClassifier(**MIXED).partial_fit(X[:late], y[:late])
     one._engine.add_features(["a", "b", "c", "d", "e"])
-    one = type(one)._around(one._engine)
+    one = wrap(type(one), one._engine)
     wide = np.column_stack([X, np.where(np.arange(500) >= late, y, 0.0)])
     again = AutoClassifier._from_contents(from_bytes(content(one)))
     for two in (one, again):

@@ -1,6 +1,5 @@
 """Engines, tables and the commands that use them do without scikit-learn."""
 
-import inspect
 import subprocess
 import sys
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 from sklearn.utils import murmurhash3_32
 
-from counterpoise import AutoClassifier, BalancedRidgeClassifier, CostSensitiveClassifier
 from counterpoise.encoding.kinds import murmurhash3
 from counterpoise.engine.auto import AutoModel
 from counterpoise.engine.ridge import RidgeModel
@@ -52,22 +50,6 @@ def test_hashes_are_those_of_scikit_learn(seed):
     expected = [murmurhash3_32(value, seed, positive=True) for value in values]
     assert murmurhash3(values, seed).tolist() == expected
     assert murmurhash3([], seed).tolist() == []
-
-
-@pytest.mark.parametrize("kind", [BalancedRidgeClassifier, AutoClassifier, CostSensitiveClassifier])
-def test_tab_completion_shows_only_documented_names(kind):
-    """All public names have numpydoc sections, or are parameters or listed attributes."""
-    model = kind().fit(*sample())
-    documented = inspect.getdoc(kind)
-    for name in dir(model):
-        if name.startswith(("_", "set_")):
-            continue
-        if inspect.isroutine(getattr(model, name)):
-            described = inspect.getdoc(getattr(model, name))
-            assert described, name
-            assert "Returns\n---" in described or "Parameters\n---" in described, name
-        else:
-            assert any(form in documented for form in (f"{name} :", f"{name}, ")), name
 
 
 def sample():

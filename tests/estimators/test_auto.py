@@ -17,6 +17,7 @@ from counterpoise.engine.parameters import CANDIDATES, LINEAR, RIDGES
 from counterpoise.engine.ranking import MIN_ROWS, Sample, leave_one_out_scores
 from counterpoise.engine.state import State
 from counterpoise.errors import ModelFileError
+from counterpoise.estimators.base import wrap
 from counterpoise.feature_maps import WARMUP, fit_map
 from counterpoise.modelfile.container import from_bytes, to_bytes
 from counterpoise.solver.options import Options
@@ -100,12 +101,12 @@ def test_the_choice_is_an_exact_model_of_all_rows():
 @pytest.mark.slow
 def test_what_is_linear_stays_so_and_what_is_not_does_not():
     X, y = crossed(2000)
-    assert chooser().fit(X, y).shares_[LINEAR] < 1e-3
+    assert chooser().fit(X, y).averaging_weights_[LINEAR] < 1e-3
     rng = np.random.default_rng(0)
     straight = (X[:, 0] + X[:, 1] + 0.1 * rng.standard_normal(2000) > 0).astype(int)
     found = AutoClassifier(candidates=(LINEAR, "rff:40,width=0.1"))
     found.fit(X, straight)
-    assert found.shares_[LINEAR] > 0.999
+    assert found.averaging_weights_[LINEAR] > 0.999
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -308,7 +309,7 @@ def test_late_features_and_a_file_in_between(tmp_path, late):
     wide = np.column_stack([X, np.where(np.arange(700) >= late, X[:, 0] ** 2, 0.0)])
     one = chooser().partial_fit(X[:late], y[:late])
     one._engine.add_features(["a", "b", "c", "d"])
-    one = type(one)._around(one._engine)
+    one = wrap(type(one), one._engine)
     one.partial_fit(wide[late : late + 3], y[late : late + 3])
     one.save(tmp_path / "m.safetensors")
     again = AutoClassifier.load(tmp_path / "m.safetensors")

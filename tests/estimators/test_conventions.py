@@ -1,5 +1,6 @@
 """scikit-learn's own suite, and the tools that its users combine estimators with."""
 
+import inspect
 import pickle
 
 import numpy as np
@@ -8,6 +9,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 import sklearn
+from river.base import MiniBatchClassifier
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, make_classification
@@ -22,7 +24,13 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import _get_feature_names
 
-from counterpoise import AutoClassifier, BalancedRidgeClassifier, CostSensitiveClassifier
+from counterpoise import (
+    AutoClassifier,
+    BalancedRidgeClassifier,
+    CostSensitiveClassifier,
+    TableClassifier,
+    river,
+)
 
 CONFIGURATIONS = [
     BalancedRidgeClassifier(),
@@ -204,3 +212,35 @@ def test_learning_from_many_classes_takes_one_update_a_row():
     assert model.coef_.shape == (40, 12)
     whole = BalancedRidgeClassifier().fit(*many)
     np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "kind", [BalancedRidgeClassifier, AutoClassifier, CostSensitiveClassifier, TableClassifier]
+)
+def test_tab_completion_shows_only_documented_names(kind):
+    """All public names have numpydoc sections, or are parameters or listed attributes."""
+    rng = np.random.default_rng(2)
+    y = (rng.random(200) < 0.3).astype(int)
+    assert_documented(kind().fit(rng.normal(size=(200, 2)) + y[:, None], y))
+
+
+@pytest.mark.parametrize("kind", [river.BalancedRidgeClassifier, river.AutoClassifier])
+def test_tab_completion_of_river_models_shows_only_documented_names(kind):
+    model = kind()
+    for k in range(4):
+        model.learn_one({"a": float(k)}, k % 2)
+    assert_documented(model, inherited=dir(MiniBatchClassifier))
+
+
+def assert_documented(model, inherited=()):
+    documented = inspect.getdoc(type(model))
+    for name in dir(model):
+        if name.startswith(("_", "set_")) or name in inherited:
+            continue
+        if inspect.isroutine(getattr(model, name)):
+            described = inspect.getdoc(getattr(model, name))
+            assert described, name
+            sections = ("Returns\n---", "Parameters\n---", "Call :meth:")
+            assert any(section in described for section in sections), name
+        else:
+            assert any(form in documented for form in (f"{name} :", f"{name}, ", f"{name}\n")), name

@@ -23,6 +23,7 @@ from counterpoise import (
     TableClassifier,
 )
 from counterpoise.modelfile import container
+from counterpoise.tables.model import TableModel
 
 
 def payments(n=600, seed=0):
@@ -419,7 +420,7 @@ def test_plain_estimators_point_here(run):
     with pytest.raises(ValueError, match=r"column 'country' is 'DE'.*counterpoise.TableClassifier"):
         BalancedRidgeClassifier().fit(frame[["country"]].assign(country="DE"), frame["fraud"])
     with pytest.raises(
-        ValueError, match=r"column 'at' holds datetime.*counterpoise.TableClassifier"
+        ValueError, match=r"column 'at' contains datetime.*counterpoise.TableClassifier"
     ):
         BalancedRidgeClassifier().fit(frame[["at"]], frame["fraud"])
     as_csv(frame, "t.csv")
@@ -428,3 +429,23 @@ def test_plain_estimators_point_here(run):
     with pytest.raises(ValueError, match=r"learned from tables.*TableClassifier.load"):
         model.save("m.st")
     run("predict", "m.st", "t.csv")
+
+
+def test_the_estimator_of_a_table_is_one_object_until_more_is_learned():
+    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
+    model = TableClassifier().fit(frame, "y")
+    first = model.estimator_
+    assert model.estimator_ is first
+    model.partial_fit(frame, "y")
+    assert model.estimator_ is not first
+    assert first.class_count_.sum() == 4
+    assert model.estimator_.class_count_.sum() == 8
+
+
+def test_a_fitted_average_has_recent_scores(tmp_path):
+    rng = np.random.default_rng(0)
+    y = (rng.random(600) < 0.3).astype(int)
+    frame = pd.DataFrame({"a": rng.normal(size=600) + y, "y": y})
+    model = TableClassifier(AutoClassifier(candidates=("linear",))).fit(frame, "y")
+    model.save(tmp_path / "m")
+    assert TableModel.load(str(tmp_path / "m")).recent.shape == (300, 1)

@@ -19,8 +19,8 @@ from sklearn import datasets
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.estimators.auto import wrap_engine
-from counterpoise.export.onnx import graph
-from counterpoise.export.sklearn_pipeline import fitted
+from counterpoise.export.onnx import build_graph
+from counterpoise.export.sklearn_pipeline import build_pipeline
 from counterpoise.tables.model import TableModel
 
 SETS = ["spambase", "ozone-eight", "cod-rna", "mushroom", "ijcnn1"]
@@ -323,12 +323,12 @@ def test_declared_classes_without_rows_are_never_predicted(run):
     learn(run, "m.st", "one.csv", more=["--feature-map", "rm2", "--multi-class", "ovr"])
     stored = TableModel.load("m.st")
     wrap_engine(stored.model).partial_fit(X[:0], y[:0], classes=[3])
-    Path("m.onnx").write_bytes(graph(stored))
+    Path("m.onnx").write_bytes(build_graph(stored))
     far = pd.DataFrame(np.vstack([X, -X, 3.0 * X, -3.0 * X]), columns=["a", "b"])
     expected = wrap_engine(stored.model).predict(far.to_numpy())
     assert (wrap_engine(stored.model).decision_function(far.to_numpy()).argmax(axis=1) == 3).any()
     np.testing.assert_array_equal(onnx_outputs(far)[0], expected)
-    np.testing.assert_array_equal(fitted(stored).predict(far), expected)
+    np.testing.assert_array_equal(build_pipeline(stored).predict(far), expected)
 
 
 @pytest.mark.slow
@@ -464,7 +464,7 @@ def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pool
     f = wrap_engine(stored.model).decision_function(X)
     assert (f[:, [0, 4]] == -np.inf).all()
     assert np.isfinite(f[:, 1:4]).all()
-    Path("m.onnx").write_bytes(graph(stored))
+    Path("m.onnx").write_bytes(build_graph(stored))
     label, score, (balanced, stream) = onnx_outputs(table)
     np.testing.assert_array_equal(label, wrap_engine(stored.model).predict(X))
     np.testing.assert_allclose(
@@ -474,7 +474,7 @@ def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pool
         stream, wrap_engine(stored.model).predict_stream_proba(X), rtol=1e-7, atol=1e-12
     )
     np.testing.assert_allclose(score, f, rtol=1e-9, atol=1e-9)
-    np.testing.assert_array_equal(fitted(stored).predict(table), label)
+    np.testing.assert_array_equal(build_pipeline(stored).predict(table), label)
     replace(stored, recent=None).save("m.st")  # which knows three classes
     found = json.loads(run("export", "m.st").out, parse_constant=pytest.fail)
     if pooled_rows is None:

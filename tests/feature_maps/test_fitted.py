@@ -16,6 +16,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.errors import ModelFileError
+from counterpoise.estimators.base import wrap
 from counterpoise.feature_maps import (
     WARMUP,
     FittedMap,
@@ -591,14 +592,14 @@ def test_late_features_need_room_for_terms_only():
     rows, y = np.random.default_rng(0).standard_normal((300, 300)), np.arange(300) % 2
     one = model("rff:50", memory_limit=1e6).fit(rows, y)
     one._engine.add_features([str(j) for j in range(301)])
-    one = type(one)._around(one._engine)
+    one = wrap(type(one), one._engine)
     assert one.n_features_in_ == 301
 
 
 def test_a_given_map_widens_with_the_model(tmp_path):
     one = model(fit_map("rm2", X)).fit(X, Y)
     one._engine.add_features(["a", "b", "c", "d"])
-    one = type(one)._around(one._engine)
+    one = wrap(type(one), one._engine)
     assert one.feature_map == one.feature_map_
     wide = np.column_stack([X, Y])
     one.save(tmp_path / "m.safetensors")

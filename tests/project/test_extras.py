@@ -25,3 +25,12 @@ def test_tables_without_pyarrow_name_the_extra():
         f"{name} requires pyarrow: pip install 'counterpoise[cli]'"
         for name in ("TableClassifier", "Ledger")
     ]
+
+
+@pytest.mark.slow
+def test_river_models_without_river_name_the_extra():
+    code = 'import sys\nsys.modules["river"] = None\ntry:\n    import counterpoise.river\n'
+    code += "except ImportError as error:\n    print(error)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    expected = "counterpoise.river requires river: pip install 'counterpoise[river]'"
+    assert done.stdout.strip() == expected

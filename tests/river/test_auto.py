@@ -76,7 +76,7 @@ def test_features_and_labels_may_come_late_and_bad_events_change_nothing():
     again = copy.deepcopy(model)
     again.learn_one({"a": 0.0, "d": 1.0}, "maybe")
     assert set(again.predict_proba_one({"a": 0.0})) == {"yes", (1, "no"), "maybe"}
-    assert sum(model.shares.values()) == pytest.approx(1.0)
+    assert sum(model.averaging_weights.values()) == pytest.approx(1.0)
     with pytest.raises(ValueError, match="kept_rows"):
         AutoClassifier(kept_rows=0)
 

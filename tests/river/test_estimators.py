@@ -81,7 +81,7 @@ def test_what_a_file_cannot_hold_is_refused(tmp_path):
     path = tmp_path / "model.safetensors"
     with pytest.raises(ValueError, match="learned no feature yet"):
         BalancedRidgeClassifier().save(path)
-    with pytest.raises(TypeError, match=r"feature \('a', 1\) is not named by text"):
+    with pytest.raises(TypeError, match=r"feature \('a', 1\) must have a text as name"):
         learned([{("a", 1): 1.0}, {("a", 1): 2.0}], [0, 1]).save(path)
     with pytest.raises(TypeError, match=r"label \(1, 2\) cannot be saved"):
         learned([{"a": 1.0}, {"a": 2.0}], [0, (1, 2)]).save(path)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from counterpoise import BalancedRidgeClassifier
+from counterpoise.estimators.base import engine_of
 from counterpoise.river import BalancedRidgeClassifier as RiverFace
 
 N = 160
@@ -17,6 +18,12 @@ OPTIONS = (
     {"fit_intercept": False},
     {"penalize_intercept": False},
 )
+
+
+def opened(model):
+    """Return the moments of a fitted model, open to single rows."""
+    engine = engine_of(model)
+    return engine.state.open(engine.params.options)
 
 
 def sample(c, d, seed=0):
@@ -39,7 +46,7 @@ def distances(model, X, y, start, every):
                 ),
             )
             for stream, (one, many) in enumerate(looks):
-                found = model._open().events.probabilities_array(X[i], bool(stream))
+                found = opened(model).events.probabilities_array(X[i], bool(stream))
                 assert found is not None  # it is the compiled link that tells
                 told = one(X[i])
                 assert np.array_equal(told, found)

@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 from counterpoise import BalancedRidgeClassifier
+from counterpoise.estimators.base import engine_of
 from counterpoise.river import BalancedRidgeClassifier as RiverFace
 
 N, D = 420, 56  # wide enough for weights to follow rather than to be solved anew
+
+
+def opened(model):
+    """Return the moments of a fitted model, open to single rows."""
+    engine = engine_of(model)
+    return engine.state.open(engine.params.options)
 
 
 def sample(seed=0, minority=0.15):
@@ -85,14 +92,14 @@ def followed(X, y, options, looks):
     start = len(np.unique(y)) if y[:2].any() else 2
     model, worst = BalancedRidgeClassifier(**options).partial_fit(X[:start], y[:start]), 0.0
     for i in range(start, N):
-        found = model._open()
+        found = opened(model)
         f = found.events.scores_array(X[i])
         if i in looks and f is not None:
             refit = BalancedRidgeClassifier(**options).partial_fit(X[:i], y[:i])
             g = np.ravel(refit.decision_function(X[i : i + 1]))
             worst = max(worst, float(np.max(np.abs(np.array(f) - g) / (1.0 + np.abs(g)))))
         model.learn_one(X[i], y[i])
-    return worst, model._open().events
+    return worst, opened(model).events
 
 
 def looks(seed):
@@ -133,7 +140,7 @@ def test_rows_learned_between_two_looks_count():
     for i in range(100, N):
         model.learn_one(X[i], y[i])
         if i % 7 == 0:
-            f = model._open().events.scores_array(X[i])
+            f = opened(model).events.scores_array(X[i])
             refit = BalancedRidgeClassifier().partial_fit(X[: i + 1], y[: i + 1])
             assert f == pytest.approx(refit.decision_function(X[i : i + 1]), abs=1e-8)
 
@@ -147,7 +154,7 @@ def test_a_chunk_between_two_events_counts():
         model.predict_one(X[i])
         model.learn_one(X[i], y[i])
         model.partial_fit(X[i + 1 : i + 20], y[i + 1 : i + 20])
-        f = model._open().events.scores_array(X[i])
+        f = opened(model).events.scores_array(X[i])
         refit = BalancedRidgeClassifier().partial_fit(X[: i + 20], y[: i + 20])
         assert f == pytest.approx(refit.decision_function(X[i : i + 1]), abs=1e-8)
 

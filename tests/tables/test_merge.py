@@ -505,8 +505,8 @@ def test_models_that_choose_among_the_same_maps_merge(run):
     np.testing.assert_allclose(
         both.decision_function(X), whole.decision_function(X), rtol=1e-5, atol=1e-5
     )
-    for name, share in whole.shares_.items():
-        assert both.shares_[name] == pytest.approx(share, rel=1e-4, abs=1e-8)
+    for name, share in whole.averaging_weights_.items():
+        assert both.averaging_weights_[name] == pytest.approx(share, rel=1e-4, abs=1e-8)
     learn(run, "alone.st", "sample.csv", more=["--feature-map", "rm2"])
     learn(run, "other.st", "two.csv", "sample.csv", more=["--feature-map", "auto"])
     for other in ("alone.st", "other.st"):

@@ -260,24 +260,24 @@ def export(
 
     from counterpoise.atomic_write import atomic_write
     from counterpoise.errors import finite
-    from counterpoise.export.exportable import exportable
+    from counterpoise.export import load_to_export
 
-    stored = exportable(model).require_learned()
+    stored = load_to_export(model).require_learned()
     if kind == "json":
         from counterpoise.export.json import coefficients
 
         data = (json.dumps(finite(coefficients(stored)), indent=2) + "\n").encode()
     elif kind == "onnx":
-        from counterpoise.export.onnx import graph
+        from counterpoise.export.onnx import build_graph
 
-        data = graph(stored)
+        data = build_graph(stored)
     else:
         import joblib
 
-        from counterpoise.export.sklearn_pipeline import fitted
+        from counterpoise.export.sklearn_pipeline import build_pipeline
 
         buffer = io.BytesIO()
-        joblib.dump(fitted(stored), buffer)
+        joblib.dump(build_pipeline(stored), buffer)
         data = buffer.getvalue()
     if output is None:
         print(data.decode(), end="")

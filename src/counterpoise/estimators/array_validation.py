@@ -22,7 +22,7 @@ def rows(
     accept_sparse: bool = True,
     least: int = 1,
 ) -> Any:
-    """X (and y) as float64 arrays of the right width and names; X is not yet known to be finite."""
+    """Return X (and y) as float64 arrays with the learned width and names; X may have NaN."""
     if is_plain(X, y, accept_sparse) and _is_expected(estimator, X.shape[1], reset):
         return X if y is None else (X, y)
     target = {} if y is None else {"y": validation.labels(y)}
@@ -46,15 +46,15 @@ def rows(
 
 
 def _refuse_dates(X: Any) -> None:
-    """Raise if X holds dates, which NumPy would take for numbers, dicts, or names twice."""
+    """Raise if X contains dates, which NumPy takes for numbers, dicts, or a name twice."""
     if type(X).__name__ == "LazyFrame":
-        raise TypeError("X is a LazyFrame, which holds no rows yet; call X.collect() first")
+        raise TypeError("X is a LazyFrame without rows; call X.collect() first")
     events = X.tolist() if isinstance(X, np.ndarray) and X.ndim == 1 else X
     first = events[0] if isinstance(events, list) and events else events
     if isinstance(first, dict) and not sp.issparse(first):  # as dok_array is
         raise TypeError(
-            "X holds dicts; for events that are dicts of features use counterpoise.river, and for "
-            "columns of words and numbers counterpoise.TableClassifier"
+            "X contains dicts; for events that are dicts of features use counterpoise.river, and "
+            "for columns of text and numbers counterpoise.TableClassifier"
         )
     types = getattr(X, "dtypes", [getattr(X, "dtype", None)])
     names = list(getattr(X, "column_names", getattr(X, "columns", [None])))
@@ -65,25 +65,23 @@ def _refuse_dates(X: Any) -> None:
         seen.add(name)
     for name, kind in zip(names, types, strict=False):
         if str(kind).lower().startswith(("date", "time", "duration")):
-            raise ValueError(_no_number(name, f"holds {kind} values", dated=True))
+            raise ValueError(_not_a_number(name, f"contains {kind} values", is_date=True))
 
 
 def _name_culprit(X: Any) -> None:
     """Raise if a value of X is text or a date, naming its column and row; else do nothing."""
-    if hasattr(X, "iloc"):
-        columns = [(name, X.iloc[:, j]) for j, name in enumerate(X.columns)]
-    elif hasattr(X, "column_names"):
-        columns = list(zip(X.column_names, (c.to_pylist() for c in X.columns), strict=True))
-    elif hasattr(X, "columns") and hasattr(X, "__getitem__"):
-        columns = [(name, X[name]) for name in X.columns]
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    if names is not None and hasattr(X, "__getitem__"):
+        columns = [(name, X[name]) for name in names]
     else:
         table = np.asarray(X, dtype=object)
         if table.ndim != 2:
             return
         columns = list(enumerate(table.T))
     for name, column in columns:
-        for row, value in enumerate(column):
-            dated = hasattr(value, "isoformat") or isinstance(value, np.datetime64)
+        values = column.to_pylist() if hasattr(column, "to_pylist") else column
+        for row, value in enumerate(values):
+            is_date = hasattr(value, "isoformat") or isinstance(value, np.datetime64)
             try:
                 float(value)
             except OverflowError:
@@ -92,26 +90,26 @@ def _name_culprit(X: Any) -> None:
             except (TypeError, ValueError):
                 what = f"is {str(value)!r} at row {row}, not a number"
                 if type(value).__name__ in ("Period", "Interval"):
-                    remedy = "convert it to numbers first"
-                    raise ValueError(f"{_column(name)} {what}; {remedy}") from None
-                if dated or isinstance(value, (str, bytes)):
-                    raise ValueError(_no_number(name, what, dated)) from None
+                    text = f"{_column(name)} {what}; convert it to numbers first"
+                    raise ValueError(text) from None
+                if is_date or isinstance(value, (str, bytes)):
+                    raise ValueError(_not_a_number(name, what, is_date)) from None
 
 
 def _column(name: Any) -> str:
     return f"column {name!r}" if isinstance(name, str) else f"feature {name}"
 
 
-def _no_number(name: Any, what: str, dated: bool) -> str:
-    remedy = "counterpoise.TableClassifier takes frames with words in them, or encode text first"
-    if dated:
-        remedy = "counterpoise.TableClassifier takes frames with dates in them, or turn them into "
-        remedy += "numbers first, for example seconds since 1970"
+def _not_a_number(name: Any, what: str, is_date: bool) -> str:
+    remedy = "counterpoise.TableClassifier takes frames with text, or encode text first"
+    if is_date:
+        remedy = "counterpoise.TableClassifier takes frames with dates, or convert them to numbers "
+        remedy += "first, for example seconds since 1970"
     return f"{'X' if name is None else _column(name)} {what}; {remedy}"
 
 
 def without_feature_names(estimator: Any) -> Any:
-    """The same estimator for rows that are arrays, whose features need no names."""
+    """Return the same estimator for arrays, whose features need no names."""
     result = object.__new__(type(estimator))
     result.__dict__.update(estimator.__dict__)
     result.__dict__.pop("feature_names_in_", None)
@@ -119,28 +117,20 @@ def without_feature_names(estimator: Any) -> Any:
 
 
 def is_plain(X: Any, y: Any, accept_sparse: bool) -> bool:
-    """Whether nothing is to be converted; scikit-learn's checks take 0.2 ms."""
+    """Return whether X and y need no conversion; scikit-learn's checks take 0.2 ms."""
     if type(X) is np.ndarray:
         ready = X.ndim == 2 and X.flags.c_contiguous
     else:
         ready = accept_sparse and sp.issparse(X) and X.format == "csr" and X.ndim == 2
-    return (
-        ready
-        and X.dtype == np.float64
-        and min(X.shape) > 0
-        and (
-            y is None
-            or (
-                type(y) is np.ndarray
-                and y.shape == X.shape[:1]
-                and y.dtype.kind in validation.LABELS
-            )
-        )
-    )
+    if not ready or X.dtype != np.float64 or not min(X.shape):
+        return False
+    if y is None:
+        return True
+    return type(y) is np.ndarray and y.shape == X.shape[:1] and y.dtype.kind in validation.LABELS
 
 
 def _is_expected(estimator: Any, width: int, reset: bool) -> bool:
-    """Whether the width of rows without names is right; the first rows say what it is."""
+    """Return whether rows without names have the learned width, which the first rows set."""
     if hasattr(estimator, "feature_names_in_"):
         return False
     if reset:
@@ -149,7 +139,7 @@ def _is_expected(estimator: Any, width: int, reset: bool) -> bool:
 
 
 def require_y(estimator: Any, y: Any) -> None:
-    """Raise, in scikit-learn's words, if there are no labels."""
+    """Raise, with scikit-learn's message, if there are no labels."""
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "

@@ -18,67 +18,59 @@ from counterpoise.engine.parameters import (
 from counterpoise.estimators import array_validation
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.estimators.base import EstimatorBase, wrap
+from counterpoise.public_names import document_like
 from counterpoise.solver.class_weights import ClassFactors
 
 
 class AutoClassifier(EstimatorBase[AutoModel]):
-    """Ridge classifier with balanced classes that averages maps, shapes and ridges by itself.
+    """Ridge classifier with balanced classes that averages maps, boundaries and ridges.
 
-    Candidates learn side by side in one pass. Each is ranked by its G-mean on the last rows of each
-    class, which it scores as if it had not learned them. The average of their scores predicts, and
-    better candidates have larger weights in it. Memory and time for a row do not grow with the
-    stream.
+    Candidates learn in one pass. Each is ranked by its G-mean on the last rows of each class, which
+    it scores as if it had not learned them. The average of their scores predicts, and better
+    candidates have larger weights in it. Memory and time per row do not grow with the stream.
 
     :meth:`fit` does not depend on the order of the rows, unless there is a half-life. In a stream
     the first rows (1,200 by default) fix the maps, and there is a warning if later rows are far
-    from them. From then on what each candidate has learned depends on no order: these are moments,
-    which :meth:`merge` adds up. The weights of the average depend on those moments and on the rows
-    that are kept, the last of each class. The best candidate alone is :attr:`best_`, an ordinary
-    model, which unlearns too.
+    from them. From then on only the weights of the average depend on the order of rows. The best
+    candidate alone is :attr:`best_`, an ordinary model, which can also unlearn.
 
     Parameters
     ----------
     candidates : sequence of str, Map or FittedMap, optional
-        Maps of the features, the simplest first; "linear" is none, and "pooled_rows=10" is none
+        Maps of the features, the simplest first. "linear" is none, and "pooled_rows=10" is none
         with quadratic boundaries. By default linear, pooled_rows=1000 and 10, ranks, hinges,
         reduced polynomial of order 2, and the latter with landmarks of three widths.
     ridges : sequence of float
-        Ridges to choose from, the largest first; by default 13 from 100 to 1e-6. They cost one
-        decomposition together. Quadratic boundaries have the shrinking ridge.
+        Ridges to average, the largest first; by default 13 from 100 to 1e-6. They cost one
+        decomposition together. Quadratic boundaries have ``ridge="auto"``.
     kept_rows : int, default=128
         Rows of each class that are kept to rank candidates; at least 1.
     class_factors : dict, optional
-        Factors on the weights of the classes, which are balanced, by label. They are also the
-        exponents of the recalls in the G-mean that candidates are judged by.
+        Factors on the balanced class weights, by label. They are also the exponents of the recalls
+        in the G-mean that ranks candidates.
     half_life : float, optional
         See :class:`~counterpoise.BalancedRidgeClassifier`.
     memory_limit : float, default=2e9
-        Bytes that the moments of all candidates together may take. Those without a map share
-        theirs; quadratic boundaries take as much again, each.
+        Bytes that the moments of all candidates together may take. Candidates without a map share
+        theirs; each with quadratic boundaries takes as much again.
 
     Attributes
     ----------
     best_ : BalancedRidgeClassifier
         A copy of the best candidate, with its ridge.
     g_means_ : dict of str to dict of float to float
-        G-mean of each candidate by ridge. Quadratic boundaries have one ridge, which depends on the
-        rows so far. Ridges by which a model interpolates its rows are left out.
-    shares_ : dict of str to float
-        Weight of each of them in the average; they add up to 1.
+        G-mean of each candidate by ridge, without ridges by which a model interpolates its rows.
+        Quadratic boundaries have one ridge, which depends on the rows so far.
+    averaging_weights_ : dict of str to float
+        Weight of each candidate in the average; they add up to 1.
     maps_ : tuple
-        The candidates, with their maps as they are fixed: a model with ``candidates=a.maps_``
-        learns what can be merged with ``a``.
+        Candidates with their maps as they are fixed: a model with ``candidates=a.maps_`` can be
+        merged with ``a``.
     clipped_ : dict of str to float
         Weight of the rows that each map has clipped: a value was 10 or more standard deviations
         from the mean of the rows that fixed it.
-    classes_ : ndarray of shape (c,)
-        Labels seen, or declared, so far.
-    class_count_ : ndarray of shape (c,)
-        Weight of the rows of each.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (d,)
-        Their names, where X has names that are all strings.
+    classes_, class_count_, n_features_in_, feature_names_in_ : ndarray or int
+        See :class:`~counterpoise.BalancedRidgeClassifier`.
 
     Examples
     --------
@@ -112,29 +104,19 @@ class AutoClassifier(EstimatorBase[AutoModel]):
 
     # Learning
 
+    @document_like(BalancedRidgeClassifier.fit)
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> AutoClassifier:
         """Learn from these rows alone, in a random order that depends on their contents.
 
-        The maps and the kept rows are those of a seeded sample of all rows, so that the order of
-        the rows does not matter. With a half-life they are learned in the given order.
-
-        Parameters
-        ----------
-        X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows.
-        y : array-like of shape (n,)
-            Their labels.
-        sample_weight : array-like of shape (n,), optional
-            Their weights; a row of weight 2 is learned as if it came twice, and judged once.
-
-        Returns
-        -------
-        self
+        A seeded sample of all rows fixes the maps and is kept, so that the order of rows has no
+        effect. With a half-life rows are learned in the given order. A row of weight 2 is learned
+        as if it came twice, and ranks candidates once.
         """
         return self._fit(X, y, sample_weight)
 
+    @document_like(BalancedRidgeClassifier.partial_fit)
     def partial_fit(
         self,
         X: ArrayLike,
@@ -142,23 +124,7 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> AutoClassifier:
-        """Learn from more rows.
-
-        Parameters
-        ----------
-        X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows; of none at all nothing is learned but ``classes``.
-        y : array-like of shape (n,)
-            Their labels; new ones may appear at any time.
-        classes : array-like, optional
-            Labels that are to appear in ``classes_`` even before they are seen. Never needed.
-        sample_weight : array-like of shape (n,), optional
-            Their weights.
-
-        Returns
-        -------
-        self
-        """
+        """Learn from more rows."""
         if classes is None and sample_weight is None and self._learned_one(X, y):
             return self
         return self._partial_fit(X, y, classes, sample_weight)
@@ -172,28 +138,14 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         engine = self._current()
         return engine is not None and engine.learn_now(X[0], y[0])
 
+    @document_like(BalancedRidgeClassifier.progressive_scores)
     def progressive_scores(
         self, X: ArrayLike, y: ArrayLike, delay: int = 0, classes: ArrayLike | None = None
     ) -> NDArray[np.float64]:
-        """Test, then train: score each row before it is learned, by the average of that moment.
+        """Score each row by an average of candidates from before it, then learn it.
 
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n, d)
-            The rows, in order.
-        y : array-like of shape (n,)
-            Their labels.
-        delay : int, default=0
-            The label of a row arrives this many rows after it; at the end all are learned.
-        classes : array-like, optional
-            Labels to reckon with beside those in y and those seen before.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, c)
-            Scores by an average that is at most a third of the rows, and at most 16,384 rows,
-            old; 0 before there was one, for the first 16 rows. Of several classes those that were
-            not seen by then score −∞.
+        The average is at most a third of the rows, and at most 16,384 rows, old. There is no
+        average for the first 16 rows.
         """
         delay = validation.check_nonnegative_int(delay, "delay")
 
@@ -202,33 +154,20 @@ class AutoClassifier(EstimatorBase[AutoModel]):
 
         return self._score_progressively(X, y, score)
 
+    @document_like(BalancedRidgeClassifier.learn_one)
     def learn_one(self, x: ArrayLike, y: Any, w: float = 1.0) -> None:
         """Learn one row, with little overhead.
 
-        Until the maps are fixed rows are put by, and learned together when somebody looks, or when
-        they are a third of those before.
-
-        Parameters
-        ----------
-        x : array-like of shape (d,)
-            The row.
-        y : label
-            Its label.
-        w : float, default=1.0
-            Its weight.
+        Until the maps are fixed, rows are stored. They are learned together before a prediction,
+        or when their number is a third of the rows before them.
         """
         row, engine = np.asarray(x), self._current()
         names = self.__dict__.get("feature_names_in_")
-        if engine is not None and engine.learn_one(row, y, w, names):
-            return
-        with validation.transactional(self) as draft:
-            draft.__dict__.pop("feature_names_in_", None)
-            draft.partial_fit(row[None], np.array([y]), sample_weight=[w])
-            if names is not None and len(names) == draft.n_features_in_:
-                draft.feature_names_in_ = names
+        if engine is None or not engine.learn_one(row, y, w, names):
+            self._learn_row(row, y, w)
 
     def unlearn(self, X: ArrayLike, y: ArrayLike) -> NoReturn:
-        """Refuse: what the rows did to the weights of the average cannot be undone.
+        """Raise: the effect of rows on the weights of the average cannot be undone.
 
         Parameters
         ----------
@@ -237,39 +176,27 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         y : array-like of shape (n,)
             Their labels.
         """
-        raise _refusal("made to unlearn")
+        raise ValueError(
+            "a model that averages cannot unlearn: the weights of its average depend on rows in "
+            "their order. Use best_, an ordinary model, and let others begin with its map: "
+            "BalancedRidgeClassifier(feature_map=auto.best_.feature_map_)"
+        )
 
     # Predicting
 
+    @document_like(BalancedRidgeClassifier.predict_one)
     def predict_one(self, x: ArrayLike) -> Any:
-        """Label of one row, by the average that :meth:`progressive_scores` has at this moment.
-
-        Parameters
-        ----------
-        x : array-like of shape (d,)
-            The row.
-
-        Returns
-        -------
-        label
-        """
+        """Return the label of one row, by the average that :meth:`progressive_scores` uses."""
         row, engine = np.asarray(x), self._fitted()
         if engine.accepts(row):
             return engine.predict_one(row)
         return array_validation.without_feature_names(self).predict(row[None])[0]
 
+    @document_like(BalancedRidgeClassifier.predict_proba_one)
     def predict_proba_one(self, x: ArrayLike) -> Vector:
-        """Probabilities of one row under the weights of training, by the average of predict_one.
+        """Return balanced probabilities of one row, by the average of :meth:`predict_one`.
 
-        Parameters
-        ----------
-        x : array-like of shape (d,)
-            The row.
-
-        Returns
-        -------
-        ndarray of shape (c,)
-            In the order of ``classes_``; 0 for a class that this average does not know yet.
+        They are 0 for a class that is newer than this average.
         """
         row, engine = np.asarray(x), self._fitted()
         if engine.accepts(row):
@@ -291,7 +218,7 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         return self._fitted().g_means
 
     @property
-    def shares_(self) -> dict[str, float]:
+    def averaging_weights_(self) -> dict[str, float]:
         """Weight of each candidate in the average."""
         return self._fitted().averaging_weights
 
@@ -304,11 +231,8 @@ class AutoClassifier(EstimatorBase[AutoModel]):
     def clipped_(self) -> dict[str, float]:
         """Weight of the rows that each map has clipped."""
         states = self._fitted().candidates.states
-        return {
-            name: float(state.moments.clipped[0])
-            for name, state in states.items()
-            if state.fixed is not None
-        }
+        mapped = {name: state for name, state in states.items() if state.fixed is not None}
+        return {name: float(state.moments.clipped[0]) for name, state in mapped.items()}
 
 
 def wrap_engine(engine: Engine, names: Any = None) -> BalancedRidgeClassifier | AutoClassifier:
@@ -316,11 +240,3 @@ def wrap_engine(engine: Engine, names: Any = None) -> BalancedRidgeClassifier | 
     kind = AutoClassifier if isinstance(engine, AutoModel) else BalancedRidgeClassifier
     found: BalancedRidgeClassifier | AutoClassifier = wrap(kind, engine, names)
     return found
-
-
-def _refusal(what: str) -> ValueError:
-    return ValueError(
-        f"a model that chooses cannot be {what}: the weights of its average depend on rows in "
-        "their order. Take best_, an ordinary model, and let others begin with its map: "
-        "BalancedRidgeClassifier(feature_map=chosen.best_.feature_map_)"
-    )

@@ -16,6 +16,7 @@ from counterpoise.estimators import array_validation
 from counterpoise.estimators.base import EstimatorBase
 from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.moments.decay import HalfLife
+from counterpoise.public_names import document_like
 from counterpoise.solver.class_weights import ClassFactors, ClassWeight, affine
 from counterpoise.solver.score_functions import LinearScores
 from counterpoise.stepwise.single_event import SingleEventModel
@@ -24,79 +25,71 @@ from counterpoise.stepwise.single_event import SingleEventModel
 class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
     """Ridge classifier with balanced classes, exact at every moment of a stream.
 
-    After any sequence of :meth:`partial_fit`, :meth:`merge` and :meth:`unlearn` the weights are
-    those that a batch solver, after a batch scaler, would find on the rows that remain, equal to
-    rounding whatever the order and the chunks (some 1e-12, and more where features are nearly
-    copies of each other); the same chunks in the same order give bit-identical weights.
+    After any sequence of :meth:`partial_fit`, :meth:`merge` and :meth:`unlearn` the coefficients
+    are those that a batch solver, after a batch scaler, would find on the rows that remain. They
+    are equal to rounding independent of order and chunks (some 1e-12, and more where features are
+    nearly copies of each other). The same chunks in the same order give bit-identical coefficients.
 
     Parameters
     ----------
     ridge : float, "auto" or "gcv", default="auto"
-        The penalty b on the squared weights, in scaled units, where two classes have total weight
-        1 each; scikit-learn's ``alpha`` is ``ridge * n / 2``. "auto" is worth three rows,
-        however many there are: ``alpha`` = 3 where classes are not balanced, and where they are
-        3 times the mean of 1/n_k for two of them. "gcv" chooses it by generalised
-        cross-validation, from the moments alone. Both count sample weights as numbers of rows.
+        The penalty b on the squared coefficients, in scaled units, where two classes have total
+        weight 1 each; scikit-learn's ``alpha`` is ``ridge * n / 2``. "auto" counts as much as three
+        rows: ``alpha`` = 3 where classes are not balanced, and 3 times the mean of 1/n_k of two
+        balanced classes. "gcv" selects it by generalized cross-validation, from the moments alone.
+        Both count sample weights as numbers of rows.
     class_weight : "balanced", dict or None, default="balanced"
-        "balanced" gives every class the total weight 1, that is 1/n_k a row (scikit-learn's
-        n/(2 n_k) means another ridge, not other weights). A dict gives each row the weight of
-        its label, None gives 1: then this is ordinary ridge regression on ±1, or RLS. Labels
-        missing from the dict weigh 1.
+        "balanced" gives every class the total weight 1. A dict gives each row the weight of its
+        label, by default 1. None gives 1: ordinary ridge regression on ±1.
     class_factors : dict, optional
-        Factors on the class weights by label. They multiply balance: with 5 a class counts five
-        times as much as all rows of another together. For what a mistake costs, decide by
-        :class:`~counterpoise.CostSensitiveClassifier` instead. Labels missing from it count 1;
-        labels not yet seen are allowed.
+        Factors on the class weights by label, by default 1. They multiply balance: with 5 a class
+        counts five times as much as all rows of another together. For the costs of mistakes, use
+        :class:`~counterpoise.CostSensitiveClassifier` instead. Labels not yet seen are allowed.
     scale : "standard" or None, default="standard"
-        Scaling of the features by everything seen so far, exact after the fact.
+        Scaling of the features by all rows so far, exact after the fact.
     fit_intercept : bool, default=True
         Add a constant feature.
     penalize_intercept : bool, default=True
-        Penalise the constant like any weight, as the paper does, or leave it free, as
+        Penalize the constant like any coefficient, as the paper does, or leave it free, as
         ``RidgeClassifier`` does.
     half_life : float, dict or str, optional
-        A row fades to half its weight while its own class receives this much weight. The rare
-        class is not unlearned because the common one keeps coming. A dict has such numbers by
-        label; classes missing from it do not fade. A time such as "12h", "7d" or "2w" lets all
-        rows fade by the clock: then a row weighs 2^(−age/half_life), its age counted from the
-        latest time learned, whatever the order; ``t`` says when rows were.
+        A row decays to half its weight while its own class receives this much weight, so that a
+        frequent class does not make a rare one decay. A dict has such numbers by label. With a time
+        such as "12h", "7d" or "2w" a row weighs 2^(−age/half_life), independent of the order. Its
+        age counts from the latest learned time, and ``t`` has the times.
     multi_class : "lda" or "ovr", default="lda"
-        What three or more classes are told apart by: all at once, as normal classes that share
-        their covariance are, or each against the rest, in which every other class has the same
-        weight. With two classes both are the same.
+        Separation of three or more classes: all at once, as normal classes with the same
+        covariance, or each against all others, which have equal weights.
     pooled_rows : float, optional
-        Rows of pooled evidence for the covariance of each class. None lets all classes share one,
-        and boundaries are linear. A number gives each class its own, (n_k S_k + pooled_rows W) /
-        (n_k + pooled_rows), and boundaries are quadratic: the less so the larger it is.
+        Rows of pooled evidence for the covariance of each class. With None all classes share one
+        covariance, and boundaries are linear. A number gives each class its own,
+        (n_k S_k + pooled_rows W) / (n_k + pooled_rows), and boundaries are quadratic.
     calibrate : bool, default=False
         Correct :meth:`predict_stream_proba` by the outcomes of rows that were scored by a model
         without them. :meth:`fit` cross-fits with five folds, independent of the order of rows, and
-        takes
-        the memory of seven models. :meth:`partial_fit`, and :meth:`fit` with a ``half_life``, score
-        each row before they learn it. Then :meth:`predict_stream_proba` depends on the order of
-        rows, but not on chunks, and rows with sorted labels do not count. Nothing else depends on
-        ``calibrate``.
+        takes the memory of seven models. :meth:`partial_fit`, and :meth:`fit` with a ``half_life``,
+        score each row before they learn it. Then :meth:`predict_stream_proba` depends on the order
+        of rows, but not on chunks. Rows with sorted labels do not count.
     memory_limit : float, default=2e9
         Bytes that learning may take: the moments of all classes, and as much again for a chunk.
     feature_map : str, Map or FittedMap, optional
-        A map of the features, for what is not linear: "poly2", "interactions", "rm3", "rff:400" or
-        an object of :mod:`counterpoise.feature_maps`. Rows are standardised for it by the first 256
-        of them; until then by all rows so far, which are kept. Then the map is fixed, and all
-        that is promised holds on its terms. A fixed map, such as ``feature_map_`` of another model,
-        is taken as it is.
+        A nonlinear map of the features: "poly2", "interactions", "rm3", "rff:400" or an object of
+        :mod:`counterpoise.feature_maps`. The first 256 rows, which are kept until then, standardize
+        its input. Then the map is fixed. A fixed map, such as ``feature_map_`` of another model, is
+        used as it is.
 
     Attributes
     ----------
     classes_ : ndarray of shape (c,)
         Labels seen, or declared, so far.
     class_count_ : ndarray of shape (c,)
-        Weight of each class, not faded; faded where ``half_life`` is a time.
+        Weight of each class, not decayed; decayed where ``half_life`` is a time.
     coef_ : ndarray of shape (1, d) or (c, d)
-        Weights in the units of the input, or of the terms of the map.
+        Coefficients in the units of the features, or mapped features.
     intercept_ : ndarray of shape (1,) or (c,)
-        Scores at the origin of the input, or where all terms are 0.
+        Scores where all features, or mapped features, are 0.
     mean_, scale_ : ndarray of shape (d,)
-        Mean and standard deviation of each feature, or term, over all rows.
+        Mean and standard deviation of each feature, or mapped feature, over all rows.
     moments_ : ClassMoments
         Count, mean and scatter of each class seen, read-only.
     feature_map_ : FittedMap or None
@@ -179,8 +172,8 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         sample_weight : array-like of shape (n,), optional
             Weight of each row; a row of weight 0 changes nothing.
         t : array-like of shape (n,), optional
-            When each row was, for a ``half_life`` that is a time, and used by that alone: dates,
-            times, or seconds since 1970.
+            Times of the rows, for a ``half_life`` that is a time: dates, times, or seconds since
+            1970.
 
         Returns
         -------
@@ -201,15 +194,15 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         Parameters
         ----------
         X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows; of none at all nothing is learned.
+            The rows, of which there may be none.
         y : array-like of shape (n,)
             Their labels; new ones may appear at any time.
         classes : array-like, optional
-            Labels that are to appear in ``classes_`` even before they are seen. Never needed.
+            Labels that ``classes_`` contains even before they are seen. Never needed.
         sample_weight : array-like of shape (n,), optional
             Weight of each row; a row of weight 0 changes nothing.
         t : array-like of shape (n,), optional
-            As of :meth:`fit`.
+            Times, as for :meth:`fit`.
 
         Returns
         -------
@@ -217,32 +210,15 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         """
         return self._partial_fit(X, y, classes, sample_weight, t)
 
+    @document_like(fit)
     def unlearn(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> BalancedRidgeClassifier:
-        """Take rows back, as if they had never been learned.
+        """Unlearn rows, as if they had never been learned.
 
-        Calibration counts, which contain no features, stay. A class of which no row is left loses
-        its counts.
-
-        Parameters
-        ----------
-        X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows.
-        y : array-like of shape (n,)
-            Their labels.
-        sample_weight : array-like of shape (n,), optional
-            Their weights when they were learned.
-
-        Returns
-        -------
-        self
-
-        Warns
-        -----
-        PrecisionWarning
-            If the relative error may pass 1e-8, by an estimate of 1e-9; above 1e-3 it is an error
-            instead, and the model stays as it was.
+        Calibration counts, which contain no features, stay. A class without rows loses its counts.
+        There is a PrecisionWarning if the relative error may pass 1e-8, by an estimate of 1e-9.
+        Above 1e-3 it is an error instead, and the model stays as it was.
         """
         engine, names = self._fitted(), self.__dict__.get("feature_names_in_")
         engine.require_unlearnable()
@@ -262,7 +238,7 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         t: ArrayLike | None = None,
         n_jobs: int | None = None,
     ) -> NDArray[np.float64]:
-        """Test, then train: score each row by the exact model just before it, learning as it goes.
+        """Score each row by the exact model just before it, then learn it: test, then train.
 
         These rows do not count for ``calibrate``.
 
@@ -275,19 +251,18 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         delay : int, default=0
             The label of a row arrives this many rows after it. In the end all are learned.
         classes : array-like, optional
-            Labels to reckon with beside those in y and those seen before.
+            Labels to expect in addition to those in y and those seen before.
         t : array-like of shape (n,), optional
-            As of :meth:`fit`. Each step is then solved anew, which takes longer.
+            Times, as for :meth:`fit`. Each step is then solved again, which takes longer.
         n_jobs : int, optional
-            Threads, each with a part of the rows, which begins with the sums of all rows before
-            it: the same scores up to rounding. None is one, and −1 as many as there are cores.
+            Threads, each with a part of the rows, for the same scores up to rounding. None is one,
+            and −1 as many as there are cores.
 
         Returns
         -------
         ndarray of shape (n,) or (n, c)
-            Scores as of :meth:`decision_function`, with all labels known from the start: 0 while
-            nothing was learned; of several classes one that has not been seen yet scores −∞, or −1
-            where each is set against the rest.
+            Scores as of :meth:`decision_function` for all labels: 0 before a row was learned. Of
+            several classes one that was not seen yet scores −∞, or −1 with ``multi_class="ovr"``.
         """
         delay, jobs = validation.check_nonnegative_int(delay, "delay"), validation.jobs(n_jobs)
 
@@ -297,7 +272,7 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         return self._score_progressively(X, y, score, accept_sparse=False)
 
     def learn_one(self, x: ArrayLike, y: Any, w: float = 1.0, t: Any = None) -> None:
-        """Learn one row, at once and with little overhead.
+        """Learn one row, with little overhead.
 
         Parameters
         ----------
@@ -308,7 +283,7 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         w : float, default=1.0
             Its weight.
         t : date, time or float, optional
-            When it was, as of :meth:`fit`.
+            Its time, as for :meth:`fit`.
         """
         engine = self._current()
         config = self._params().config if engine is None else engine.params.config
@@ -320,16 +295,12 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
                 if self.calibrate and engine.has_sorted_labels and not was_sorted:
                     warn_sorted_labels(stacklevel=3)
                 return
-        with validation.transactional(self) as draft:
-            names = draft.__dict__.pop("feature_names_in_", None)
-            draft.partial_fit(np.asarray(x)[None], np.array([y]), sample_weight=[w], t=when)
-            if names is not None and len(names) == draft.n_features_in_:
-                draft.feature_names_in_ = names
+        self._learn_row(x, y, w, t=when)
 
     # Predicting
 
     def predict_one(self, x: ArrayLike) -> Any:
-        """Label of one row, by weights that are brought up to date first.
+        """Return the label of one row, by the model of all rows so far.
 
         Parameters
         ----------
@@ -348,7 +319,7 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         return array_validation.without_feature_names(self).predict(row[None])[0]
 
     def predict_proba_one(self, x: ArrayLike) -> Vector:
-        """Probabilities of one row under the weights of training, as :meth:`predict_proba`.
+        """Return balanced probabilities of one row.
 
         Parameters
         ----------
@@ -358,40 +329,29 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         Returns
         -------
         ndarray of shape (c,)
+            Probabilities in the order of ``classes_``.
         """
-        found: Vector | None = self._probabilities_one(np.asarray(x), False)
-        if found is None:
-            found = array_validation.without_feature_names(self).predict_proba([x])[0]
-        return found
+        return self._probabilities_one(x, stream=False)
 
+    @document_like(predict_proba_one)
     def predict_stream_proba_one(self, x: ArrayLike) -> Vector:
-        """Probabilities of one row, as :meth:`predict_stream_proba`.
+        """Return probabilities of one row under the observed class frequencies."""
+        return self._probabilities_one(x, stream=True)
 
-        Parameters
-        ----------
-        x : array-like of shape (d,)
-            The row.
-
-        Returns
-        -------
-        ndarray of shape (c,)
-        """
-        found: Vector | None = self._probabilities_one(np.asarray(x), True)
-        if found is None:
-            found = array_validation.without_feature_names(self).predict_stream_proba([x])[0]
-        return found
-
-    def _probabilities_one(self, row: NDArray[Any], stream: bool) -> Vector | None:
-        """Return probabilities of one row by the compiled link; None where it does not apply."""
-        found = self._open()
-        if found is None:
-            return None
-        state = self._engine.state
-        mapped = state.row(row)
-        p = None if mapped is None else found.events.probabilities_array(mapped, stream)
-        if p is not None and stream and found.options.calibrate and state.calibration is not None:
-            p = state.calibration.corrected(p, found.labels)
-        return None if p is None else np.array(p)
+    def _probabilities_one(self, x: ArrayLike, stream: bool) -> Vector:
+        """Return probabilities of one row, by the compiled link where that is possible."""
+        found, row = self._open(), np.asarray(x)
+        if found is not None:
+            state = self._engine.state
+            mapped = state.row(row)
+            p = None if mapped is None else found.events.probabilities_array(mapped, stream)
+            if p is not None:
+                if stream and found.options.calibrate and state.calibration is not None:
+                    p = state.calibration.corrected(p, found.labels)
+                return np.array(p)
+        bare = array_validation.without_feature_names(self)
+        whole: Matrix = (bare.predict_stream_proba if stream else bare.predict_proba)(row[None])
+        return np.array(whole[0])
 
     def _open(self) -> SingleEventModel | None:
         """Return the moments open to single rows; None where only batches are possible."""
@@ -402,19 +362,19 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
 
     @property
     def moments_(self) -> ClassMoments:
-        """Count, mean and scatter of each class seen, read-only; of the terms of a map."""
+        """Count, mean and scatter of each class seen, read-only; of mapped features."""
         state = self._fitted().state
         return class_moments(state.imputed_moments, state.classes)
 
     @property
     def mean_(self) -> Vector:
-        """Mean of each feature, or term of the map, over all rows."""
+        """Mean of each feature, or mapped feature, over all rows."""
         moments = self._fitted().state.imputed_moments
         return moments.anchor + affine(moments, "standard")[0]
 
     @property
     def scale_(self) -> Vector:
-        """Standard deviation of each feature, or term, over all rows; 1 if it never varies."""
+        """Standard deviation of each feature, or mapped feature; 1 if it is constant."""
         return affine(self._fitted().state.imputed_moments, "standard")[1]
 
     @property
@@ -429,12 +389,12 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
 
     @property
     def coef_(self) -> Matrix:
-        """Weights in the units of the input, or of the terms of the map."""
+        """Coefficients in the units of the features, or mapped features."""
         return self._linear().coef.copy()
 
     @property
     def intercept_(self) -> Vector:
-        """Scores at the origin of the input, or where all terms of the map are 0."""
+        """Scores where all features, or mapped features, are 0."""
         solution = self._linear()
         return solution.offset - solution.coef @ solution.anchor
 

@@ -21,34 +21,97 @@ from counterpoise.explanation import Explanation
 from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.engines import SaveLoadMixin, feature_names, pack, unpack
 from counterpoise.moments.classes import ravel_binary
+from counterpoise.public_names import document_like
 from counterpoise.solver.scores import Scores
 
 E = TypeVar("E", bound=Any)  # an Engine
 Self = TypeVar("Self", bound="EstimatorBase[Any]")
 
 
-class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
+class ScoreClassifier(ClassifierMixin, BaseEstimator):
+    """Classifier whose predictions are functions of the scores of rows."""
+
+    def _scored(self, X: Any, link: bool = False) -> tuple[Matrix, Scores]:
+        """Return the scores of rows, and the solved model, with probabilities if ``link``."""
+        raise NotImplementedError
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return scores: 1 is the target of the positive class, or of each class, −1 of others.
+
+        Scores of three or more classes compare the classes of one row. To rank rows, use a column
+        of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            The rows; also a CSR matrix, except for tables.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, c)
+        """
+        return ravel_binary(self._scored(X)[0])
+
+    def predict(self, X: ArrayLike) -> Labels:
+        """Return the most probable labels, by default assuming balanced classes.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            The rows; also a CSR matrix, except for tables.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        f, scores = self._scored(X)
+        return scores.classes.best(f)
+
+    def predict_proba(self, X: ArrayLike) -> Matrix:
+        """Return balanced probabilities: :meth:`predict` returns the label of the largest.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            The rows; also a CSR matrix, except for tables.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        return self._probabilities(X, stream=False)
+
+    @document_like(predict_proba)
+    def predict_log_proba(self, X: ArrayLike) -> Matrix:
+        """Return the logarithms of :meth:`predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    @document_like(predict_proba)
+    def predict_stream_proba(self, X: ArrayLike) -> Matrix:
+        """Return probabilities under the observed class frequencies.
+
+        They estimate how likely a fraud is, where :meth:`predict_proba` compares it with a payment
+        as if both were equally frequent. With ``half_life`` the frequency of a class is the one
+        while its rows were learned. With ``calibrate`` the odds are corrected by calibration
+        counts, which do not decay.
+        """
+        return self._probabilities(X, stream=True)
+
+    def _probabilities(self, X: Any, stream: bool) -> Matrix:
+        f, scores = self._scored(X, link=True)
+        return scores.probabilities(f, stream)
+
+
+class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
     """Classifier of arrays that validates rows and lets an engine learn and score them."""
 
     _engine: E
     _engine_class: ClassVar[type[Any]]
+    partial_fit: Callable[..., Any]
     n_features_in_: int
 
     # Learning
-
-    def fit(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from these rows alone. Shapes: X (n, d), y (n,), sample_weight (n,)."""
-        return self._fit(X, y, sample_weight)
-
-    def partial_fit(
-        self: Self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from more rows. Shapes: X (n, d), y (n,), sample_weight (n,)."""
-        return self._partial_fit(X, y, classes, sample_weight)
 
     def _fit(
         self: Self, X: Any, y: Any, sample_weight: ArrayLike | None, t: ArrayLike | None = None
@@ -138,115 +201,41 @@ class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
             scores = score(engine, rows, labels, draft.__dict__.get("feature_names_in_"))
         return ravel_binary(scores)
 
-    # Predicting
+    def _learn_row(self, x: ArrayLike, y: Any, w: float, **more: Any) -> None:
+        """Learn one row, whose features need no names, as a batch."""
+        with validation.transactional(self) as draft:
+            names = draft.__dict__.pop("feature_names_in_", None)
+            draft.partial_fit(np.asarray(x)[None], np.array([y]), sample_weight=[w], **more)
+            if names is not None and len(names) == draft.n_features_in_:
+                draft.feature_names_in_ = names
 
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Scores: the positive class, or each class against the rest, aims at 1, the other at −1.
-
-        With three or more classes they compare the classes of one row, not rows by one class; rank
-        rows by a column of :meth:`predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, c)
-        """
-        return ravel_binary(self._scored(X)[0])
-
-    def predict(self, X: ArrayLike) -> Labels:
-        """Most probable label under the weights of training: balanced classes, by default.
-
-        Parameters
-        ----------
-        X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        f, scores = self._scored(X)
-        return scores.classes.best(f)
-
-    def predict_proba(self, X: ArrayLike) -> Matrix:
-        """Probabilities under the weights of training: its argmax is always :meth:`predict`.
-
-        Parameters
-        ----------
-        X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-        """
-        f, scores = self._scored(X, link=True)
-        return scores.probabilities(f, stream=False)
-
-    def predict_log_proba(self, X: ArrayLike) -> Matrix:
-        """Logarithms of :meth:`predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def predict_stream_proba(self, X: ArrayLike) -> Matrix:
-        """Probabilities under the stream's own class frequencies.
-
-        Where :meth:`predict_proba` says "more like a fraud than like a payment", this estimates how
-        likely a fraud is. On rare classes the two differ a lot. With ``half_life`` the frequency
-        of a class is the one that it had while its rows are remembered. With ``calibrate`` the odds
-        are corrected by calibration counts, which do not decay.
-
-        Parameters
-        ----------
-        X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-        """
-        f, scores = self._scored(X, link=True)
-        return scores.probabilities(f, stream=True)
+    # Results
 
     def explain(self, X: ArrayLike) -> Explanation:
-        """Say what each feature contributes to the scores of rows.
+        """Return what each feature contributes to the scores of rows.
 
-        The contributions add up to the score minus the score at the balanced centre, the mean of
-        the class means, each weighted as the model weighs its class (all the same by default). A
-        linear model weighs the distance from the centre; with a map or with ``pooled_rows`` they
-        are integrated gradients along the straight line from the centre, which add up as well.
+        The contributions add up to the score minus the score at the balanced center, the mean of
+        the class means by their class weights. A linear model multiplies the distance from the
+        center by its coefficients. With a map or with ``pooled_rows`` the contributions are
+        integrated gradients along the straight line from the center.
 
         Parameters
         ----------
-        X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows.
+        X : array-like or data frame of shape (n, d)
+            The rows; also a CSR matrix, except for tables.
 
         Returns
         -------
-        Reasons
-            Contributions ``values`` of shape (n, d) for two classes, (n, c, d) for several; with
-            ``base``, the score at the centre, ``top(k)`` and ``plot(row)``.
+        Explanation
+            Contributions ``values`` of shape (n, d) for two classes, (n, c, d) for several, and
+            ``base_values``, the score at the center.
 
         Examples
         --------
         >>> from counterpoise import BalancedRidgeClassifier
         >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [9.0, 0.0]], ["ok", "ok", "ok", "fraud"]
-        >>> reasons = BalancedRidgeClassifier().fit(X, y).explain([[8.0, 0.0]])
-        >>> names, values = reasons.top(1)
+        >>> found = BalancedRidgeClassifier().fit(X, y).explain([[8.0, 0.0]])
+        >>> names, values = found.top(1)
         >>> names.item(), round(values.item(), 2)
         ('x0', -0.34)
         """
@@ -255,27 +244,16 @@ class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
         return found
 
     def summary(self) -> Summary:
-        """Sum up what was found: standardised weights with 95 % intervals, means, class means.
+        """Return standardized coefficients with 95% intervals, means and class means.
 
-        Standard errors are there for least squares: two classes, or ``multi_class="ovr"``, without
-        map, ``pooled_rows`` or ``half_life``. They assume independent rows whose features are
-        normal within each class; ``note`` says so, or why there are none.
+        There are intervals for least squares: two classes, or ``multi_class="ovr"``, without map,
+        ``pooled_rows`` or ``half_life``. They assume independent rows whose features are normal
+        within each class; ``note`` states it, or why there are no intervals.
 
         Returns
         -------
         Summary
             Printed, it is a table.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from counterpoise import BalancedRidgeClassifier
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.integers(0, 2, 500)
-        >>> found = BalancedRidgeClassifier().fit(rng.standard_normal((500, 2)) + y[:, None], y)
-        >>> summary = found.summary()
-        >>> bool((summary.low < summary.weights).all())
-        True
         """
         found: Summary = self._fitted().summary(self.__dict__.get("feature_names_in_"))
         return found
@@ -296,9 +274,9 @@ class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
         return copy.deepcopy(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = {**super().__getstate__()}
-        state.pop("_cached_params", None)
-        return state
+        return {
+            name: one for name, one in super().__getstate__().items() if name != "_cached_params"
+        }
 
     def __sklearn_is_fitted__(self) -> bool:
         engine = self.__dict__.get("_engine")
@@ -310,13 +288,6 @@ class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
         return tags
 
     # Engine
-
-    @classmethod
-    def _around(cls: type[Self], engine: Any, names: Any = None) -> Self:
-        """Return an estimator that shares an engine, with its parameters."""
-        result = cls(**engine.params.given)
-        result._wrap(engine, names)
-        return result
 
     def _wrap(self, engine: E, names: Any) -> None:
         """Use an engine, whose features have these names if any."""
@@ -333,8 +304,8 @@ class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
 
     def _params(self) -> Any:
         """Return the parameters, parsed; raise if one is invalid."""
-        engine_class = self._engine_class
-        return cached_parameters(self, engine_class.parameter_values, engine_class.read_parameters)
+        engine = self._engine_class
+        return cached_parameters(self, engine.parameter_values, engine.read_parameters)
 
     def _current(self) -> E | None:
         """Return the engine with the parameters as they are now, or None."""
@@ -354,13 +325,9 @@ class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
 
     def _fitted(self) -> E:
         """Return the engine with the parameters as they are now; raise if no row is learned."""
-        engine = self.__dict__.get("_engine")
+        engine, params = self.__dict__.get("_engine"), self._params()
         if engine is None or not engine.is_fitted:
-            raise NotFittedError(
-                f"This {type(self).__name__} has learned nothing yet, or has unlearned it all; "
-                "call fit or partial_fit first"
-            )
-        params = self._params()
+            raise not_fitted(self)
         if engine.params is not params:
             engine.set_parameters(params)
         return engine  # type: ignore[no-any-return]
@@ -391,7 +358,15 @@ class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
     @classmethod
     def _from_contents(cls, contents: Contents) -> Any:
         engine = unpack(contents)
-        return cls._around(engine, feature_names(contents, engine.n_features))
+        return wrap(cls, engine, feature_names(contents, engine.n_features))
+
+
+def not_fitted(estimator: Any) -> NotFittedError:
+    """Return the error of an estimator without learned rows."""
+    return NotFittedError(
+        f"This {type(estimator).__name__} has learned nothing yet, or has unlearned it all; call "
+        "fit or partial_fit first"
+    )
 
 
 def engine_of(estimator: EstimatorBase[E]) -> E:
@@ -406,4 +381,6 @@ def new_engine(estimator: EstimatorBase[Any]) -> Any:
 
 def wrap(kind: type[Self], engine: Any, names: Any = None) -> Self:
     """Return an estimator that shares an engine, whose features have these names."""
-    return kind._around(engine, names)
+    result = kind(**engine.params.given)
+    result._wrap(engine, names)
+    return result

@@ -19,31 +19,41 @@ from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.explanation import Explanation
+from counterpoise.public_names import document_like
 from counterpoise.solver.class_weights import ClassFactors, by_label
 from counterpoise.solver.options import warn_absent_label
 
 MAX_LOG_ODDS = 700.0
 
 
-def inner_of(risk: CostSensitiveClassifier) -> Any:
+def inner_estimator(outer: CostSensitiveClassifier) -> Any:
     """Return the classifier that is cloned before it learns."""
-    return risk._inner()
+    inner = outer.estimator
+    if inner is None:
+        return BalancedRidgeClassifier(calibrate=True)
+    if not hasattr(inner, "predict_proba"):
+        raise TypeError(
+            f"estimator: a {type(inner).__name__} has no predict_proba; use a classifier with "
+            "probabilities, or CalibratedClassifierCV around this one"
+        )
+    return inner
 
 
 def _inner_has(name: str) -> Callable[[Any], bool]:
     """Return a check whether the classifier inside has a method."""
 
-    def check(risk: CostSensitiveClassifier) -> bool:
-        getattr(risk.__dict__.get("estimator_", risk._inner()), name)  # an AttributeError names it
+    def check(outer: CostSensitiveClassifier) -> bool:
+        inner = outer.__dict__.get("estimator_", inner_estimator(outer))
+        getattr(inner, name)  # an AttributeError names it
         return True
 
     return check
 
 
 class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """A classifier whose ``predict_proba`` is the risk: that under the observed class frequencies.
+    """Classifier whose ``predict_proba`` is under the observed class frequencies.
 
-    It is for users who know what a mistake costs, and for what scikit-learn builds on
+    It is for decisions by the costs of mistakes, and for what scikit-learn builds on
     ``predict_proba``: scorers, ``cross_val_predict``, ``TunedThresholdClassifierCV``. It learns
     nothing of its own.
 
@@ -52,11 +62,10 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     estimator : estimator, optional
         A classifier with ``predict_stream_proba``, by default
         ``BalancedRidgeClassifier(calibrate=True)``. Of any other classifier ``predict_proba`` is
-        taken, which is the risk if that was fitted without class weights.
+        used, which is right if it was fitted without class weights.
     costs : dict, optional
-        What it costs to miss a row of each label; labels missing from it cost 1. The prediction is
-        the label of least expected cost. Without costs it is the most probable one, which for a
-        rare class is seldom the rare one.
+        Cost of missing a row of each label, by default 1. The prediction is the label of least
+        expected cost. Without costs it is the most probable label, seldom that of a rare class.
 
     Attributes
     ----------
@@ -86,115 +95,61 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         self.estimator = estimator
         self.costs = costs
 
+    @document_like(BalancedRidgeClassifier.fit)
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any
     ) -> CostSensitiveClassifier:
-        """Learn from these rows alone.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-        y : array-like of shape (n,)
-            Their labels.
-        sample_weight : array-like of shape (n,), optional
-            Weight of each row.
-        **params : object
-            Passed on, such as ``t``.
-
-        Returns
-        -------
-        self
-        """
-        validation.check_label_dict(self, "costs")
-        more = self._routed("fit", sample_weight, params)
-        self.estimator_ = clone(self._inner()).fit(X, y, **more)
+        """Learn from these rows alone; ``params`` such as ``t`` go to the classifier inside."""
+        self._learn("fit", clone(inner_estimator(self)), X, y, sample_weight, params)
         return self
 
     @available_if(_inner_has("partial_fit"))  # type: ignore[untyped-decorator]
+    @document_like(BalancedRidgeClassifier.partial_fit)
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any
     ) -> CostSensitiveClassifier:
-        """Learn from more rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-        y : array-like of shape (n,)
-            Their labels.
-        sample_weight : array-like of shape (n,), optional
-            Weight of each row.
-        **params : object
-            Passed on, such as ``classes``.
-
-        Returns
-        -------
-        self
-        """
-        validation.check_label_dict(self, "costs")
-        more = self._routed("partial_fit", sample_weight, params)
+        """Learn from more rows; ``params`` such as ``classes`` go to the classifier inside."""
         learned = self.__dict__.get("estimator_")
-        if learned is None:
-            learned = clone(self._inner())
-        self.estimator_ = learned.partial_fit(X, y, **more)
+        inner = clone(inner_estimator(self)) if learned is None else learned
+        self._learn("partial_fit", inner, X, y, sample_weight, params)
         return self
 
+    def _learn(
+        self, method: str, inner: Any, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]
+    ) -> None:
+        """Call a method of the classifier inside, with the parameters that are for it."""
+        validation.check_label_dict(self, "costs")
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, method, **params, sample_weight=sample_weight)
+            params = routed.estimator[method]
+        elif sample_weight is not None:
+            params = {**params, "sample_weight": sample_weight}
+        self.estimator_ = getattr(inner, method)(X, y, **params)
+
+    @document_like(BalancedRidgeClassifier.predict_proba)
     def predict_proba(self, X: ArrayLike) -> Matrix:
-        """Probabilities under the observed class frequencies.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-        """
+        """Return probabilities under the observed class frequencies."""
         check_is_fitted(self)
         inner = self.estimator_
         steps = getattr(inner, "steps", None)
         if steps and hasattr(steps[-1][1], "predict_stream_proba"):  # a pipeline has no such method
             X = inner[:-1].transform(X) if len(steps) > 1 else X
             inner = steps[-1][1]
-        tell = (
-            inner.predict_stream_proba
-            if hasattr(inner, "predict_stream_proba")
-            else inner.predict_proba
-        )
-        p: Matrix = tell(X)
+        has_stream = hasattr(inner, "predict_stream_proba")
+        p: Matrix = (inner.predict_stream_proba if has_stream else inner.predict_proba)(X)
         return p
 
     @available_if(_inner_has("predict_stream_proba"))  # type: ignore[untyped-decorator]
+    @document_like(BalancedRidgeClassifier.predict_proba)
     def predict_stream_proba(self, X: ArrayLike) -> Matrix:
-        """Probabilities under the observed class frequencies, as :meth:`predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-        """
+        """Return the same as :meth:`predict_proba`."""
         return self.predict_proba(X)
 
+    @document_like(BalancedRidgeClassifier.decision_function)
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Log-odds of the expected cost of each class against all others.
+        """Return the log-odds of the expected cost of each class against all others.
 
-        They rank rows by their risk. Of two classes the second is predicted above 0, of several the
-        one with the largest.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, c)
+        Of two classes the second is predicted above 0, of several the class with the largest.
         """
         expected = self._expected(X)
         others = expected.sum(axis=1, keepdims=True) - expected
@@ -206,18 +161,9 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         result: NDArray[np.float64] = odds[:, -1] if odds.shape[1] <= 2 else odds
         return result
 
+    @document_like(BalancedRidgeClassifier.predict)
     def predict(self, X: ArrayLike) -> Labels:
-        """Labels of least expected cost.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
+        """Return the labels of least expected cost."""
         expected = self._expected(X)
         labels: Labels = self.classes_
         if hasattr(self.estimator_, "class_count_"):
@@ -227,63 +173,30 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         return best
 
     @available_if(_inner_has("explain"))  # type: ignore[untyped-decorator]
+    @document_like(BalancedRidgeClassifier.explain)
     def explain(self, X: ArrayLike) -> Explanation:
-        """Say what each feature contributes to the scores of rows.
+        """Return what each feature contributes to the scores of rows.
 
-        The risk is a function of these scores and of the frequencies of the classes alone, so
-        these are the reasons of the risk too.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-
-        Returns
-        -------
-        Reasons
-            See :meth:`BalancedRidgeClassifier.explain`.
+        The probabilities are functions of these scores and of the class frequencies alone.
         """
         check_is_fitted(self)
-        reasons: Explanation = self.estimator_.explain(X)
-        return reasons
+        found: Explanation = self.estimator_.explain(X)
+        return found
 
     @available_if(_inner_has("unlearn"))  # type: ignore[untyped-decorator]
+    @document_like(BalancedRidgeClassifier.unlearn)
     def unlearn(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> CostSensitiveClassifier:
-        """Unlearn rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-        y : array-like of shape (n,)
-            Their labels.
-        sample_weight : array-like of shape (n,), optional
-            Their weights when they were learned.
-
-        Returns
-        -------
-        self
-        """
+        """Unlearn rows."""
         check_is_fitted(self)
         self.estimator_.unlearn(X, y, sample_weight)
         return self
 
     @available_if(_inner_has("merge"))  # type: ignore[untyped-decorator]
+    @document_like(BalancedRidgeClassifier.merge)
     def merge(self, other: CostSensitiveClassifier) -> CostSensitiveClassifier:
-        """Make one model of two, as if it had seen both streams, this one first.
-
-        Parameters
-        ----------
-        other : CostSensitiveClassifier
-            A fitted model with the same costs, and a classifier that can be merged with this one's.
-
-        Returns
-        -------
-        CostSensitiveClassifier
-            A new model; both of the old ones stay as they are.
-        """
+        """Return a model that has learned the rows of this one, then the rows of the other."""
         if not isinstance(other, CostSensitiveClassifier):
             raise TypeError(f"can only merge with a CostSensitiveClassifier, not {type(other)}")
         if self.costs != other.costs:
@@ -298,14 +211,9 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         return result
 
     @available_if(_inner_has("save"))  # type: ignore[untyped-decorator]
+    @document_like(BalancedRidgeClassifier.save)
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the classifier inside as a model file, without the costs.
-
-        Parameters
-        ----------
-        path : path
-            Where to. An older file is replaced, or left as it was if anything goes wrong.
-        """
+        """Save the classifier inside as a model file, without the costs."""
         check_is_fitted(self)
         self.estimator_.save(path)
 
@@ -313,14 +221,14 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     def load(
         cls, path: str | os.PathLike[str], *, costs: ClassFactors = None
     ) -> CostSensitiveClassifier:
-        """Load a model file of a BalancedRidgeClassifier, such as :meth:`save` has written.
+        """Load a model file of a BalancedRidgeClassifier, which :meth:`save` writes.
 
         Parameters
         ----------
         path : path
-            The file. It is not trusted: whatever is not a whole and possible model is refused.
+            The file, which is not trusted.
         costs : dict, optional
-            As of the class.
+            See :class:`~counterpoise.CostSensitiveClassifier`.
 
         Returns
         -------
@@ -349,17 +257,6 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         names: NDArray[Any] = self._learned().feature_names_in_
         return names
 
-    def _inner(self) -> Any:
-        """Return the classifier that is cloned before it learns."""
-        if self.estimator is None:
-            return BalancedRidgeClassifier(calibrate=True)
-        if not hasattr(self.estimator, "predict_proba"):
-            raise TypeError(
-                f"estimator: a {type(self.estimator).__name__} has no predict_proba; use a "
-                "classifier with probabilities, or CalibratedClassifierCV around this one"
-            )
-        return self.estimator
-
     def get_metadata_routing(self) -> MetadataRouter:
         """Return which metadata goes to the classifier inside.
 
@@ -368,9 +265,9 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         MetadataRouter
         """
         mapping = MethodMapping().add(caller="fit", callee="fit")
-        mapping = mapping.add(caller="partial_fit", callee="partial_fit")
+        mapping.add(caller="partial_fit", callee="partial_fit")
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
-        return router.add(estimator=self._inner(), method_mapping=mapping)
+        return router.add(estimator=inner_estimator(self), method_mapping=mapping)
 
     def __sklearn_is_fitted__(self) -> bool:
         inner = self.__dict__.get("estimator_")
@@ -380,7 +277,7 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = get_tags(self._inner()).input_tags.sparse
+        tags.input_tags.sparse = get_tags(inner_estimator(self)).input_tags.sparse
         return tags
 
     def _learned(self) -> Any:
@@ -393,12 +290,3 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         """Return the expected cost of missing each class, of shape (n, c)."""
         expected: Matrix = self.predict_proba(X) * by_label(self.classes_, self.costs)
         return expected
-
-    def _routed(self, method: str, sample_weight: Any, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters for a method of the classifier inside."""
-        if get_config()["enable_metadata_routing"]:
-            given = {**params, "sample_weight": sample_weight}
-            routed = process_routing(self, method, **given)
-            found: dict[str, Any] = routed.estimator[method]
-            return found
-        return params if sample_weight is None else {**params, "sample_weight": sample_weight}

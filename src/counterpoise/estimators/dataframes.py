@@ -1,4 +1,4 @@
-"""What is given as X: a frame by names, or an array by places, checked by scikit-learn's rules."""
+"""Frames, by names, and arrays, by positions, checked by scikit-learn's rules."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 
 from counterpoise import validation
 from counterpoise.arrays import Labels
@@ -16,28 +18,24 @@ from counterpoise.errors import DataError
 from counterpoise.readers.chunk import require_different
 from counterpoise.readers.dataframes import NAME, column_names, is_lazy, tables
 
-MISMATCH = "The feature names should match those that were passed during fit.\n"
+DEFAULT_LABEL = "label"
+LabelColumns = Mapping[str, pa.Array] | None
 
 
 class Frame(NamedTuple):
-    """Rows, checked as far as that can be done before they are read."""
+    """Rows, checked as far as possible before they are read."""
 
-    data: Any  # what a source of chunks takes
-    rows: int | None  # how many there are, if that is known
+    data: Any  # input of a FrameSource
+    rows: int | None  # their number, if it is known
 
 
-def frame_of(
-    model: Any,
-    X: Any,
-    label: str,
-    reset: bool,
-    least: int,
-    labels: Mapping[str, pa.Array] | None = None,
+def check_frame(
+    model: Any, X: Any, label: str, reset: bool, least: int, labels: LabelColumns = None
 ) -> Frame:
-    """Check what was given as X by what the model knows of its columns.
+    """Check X by the columns of a model.
 
-    ``label`` is the column that is none of them, ``reset`` whether the model learns what they are,
-    unless it knows, ``least`` the least number of rows, ``labels`` those that came beside X.
+    The column ``label`` is not one of them. With ``reset`` a model without columns gets those of X.
+    ``least`` is the minimum of rows, and ``labels`` came next to X.
     """
     if sp.issparse(X):
         raise TypeError(
@@ -45,27 +43,26 @@ def frame_of(
             "with names; BalancedRidgeClassifier takes sparse matrices"
         )
     validation.refuse_masked(X, "X")
-    known = hasattr(model, "n_features_in_")
+    has_columns = hasattr(model, "n_features_in_")
     if isinstance(X, list):
-        X = _array_of(X)
+        X = _from_list(X)
     if is_lazy(X):
         return Frame(X, None)
     if not hasattr(X, "columns") and not hasattr(X, "schema") and _is_array(X):
-        return _by_places(model, X, reset and not known, least, labels)
-    raw = _raw_names(X)
-    if raw and not any(isinstance(name, str) for name in raw):  # places, not names
+        return _check_array(model, X, reset and not has_columns, least, labels)
+    raw = list(X.columns) if hasattr(X, "columns") and hasattr(X, "iloc") else []
+    if raw and not any(isinstance(name, str) for name in raw):  # positions, not names
         (table,) = tables(X)
-        array = Frame(table.rename_columns([f"x{j}" for j in range(len(raw))]), len(X))
-        return _without_names(model, array, len(raw), reset and not known, labels)
+        return _check_unnamed(model, table, reset and not has_columns, labels)
     names = column_names(X)
-    rows = getattr(X, "shape", (None,))[0] if names is not None else None
-    rows = rows if rows is not None else getattr(X, "num_rows", None)
     if names is None:
-        return Frame(X, rows)
+        return Frame(X, getattr(X, "num_rows", None))
+    rows = getattr(X, "shape", (None,))[0]
+    rows = rows if rows is not None else getattr(X, "num_rows", None)
     if labels is not None and label in names:
         raise DataError(
-            f"the frame has a column {label!r}, and labels of that name came beside it; leave it "
-            "out, or give them another name by label="
+            f"the frame has a column {label!r}, and labels of that name came next to it; drop the "
+            "column, or give the labels another name by label="
         )
     require_different(names, NAME)
     mine = [name for name in names if name != label]
@@ -75,34 +72,29 @@ def frame_of(
             f"{least} is required."
         )
     if reset and rows == 0 == least:
-        return Frame(X, rows)  # of no rows nothing is learned, not even what the columns are
-    if not mine and not known:
+        return Frame(X, rows)  # without rows, columns are not learned either
+    if not mine and not has_columns:
         raise ValueError(
             f"Found array with 0 feature(s) (shape={(rows, 0)}) while a minimum of 1 is required."
         )
     _require_length(rows, labels)
-    if reset and not known:
-        named(model, mine)
+    if reset and not has_columns:
+        set_column_names(model, mine)
         return Frame(X, rows)
-    return Frame(_same_columns(model, X, mine, label), rows)
+    return Frame(_same_columns(model, X, mine), rows)
 
 
-def named(model: Any, columns: list[str]) -> None:
-    """Let a model know the columns that it learns from, in their order."""
+def set_column_names(model: Any, columns: list[str]) -> None:
+    """Set the names of the columns of a model, in their order."""
     model.n_features_in_ = len(columns)
     model.feature_names_in_ = np.array(columns, dtype=object)
 
 
-def labels_in(X: Any, label: str) -> list[Any]:
-    """Return the labels that a column of a frame contains."""
-    return [value for table in tables(X) for value in table[label].to_pylist()]
-
-
-def _same_columns(model: Any, X: Any, mine: list[str], label: str) -> Any:
-    """The frame, if its columns are those that were learned; raise in scikit-learn's words."""
+def _same_columns(model: Any, X: Any, mine: list[str]) -> Any:
+    """Return a frame that has the learned columns; raise with scikit-learn's message if not."""
     if not hasattr(model, "feature_names_in_"):
-        if not model.__dict__.get("_by_places") or model.allow_new_columns:
-            return X  # the model knows columns by name, and none of their order
+        if not model.__dict__.get("_has_positions") or model.allow_new_columns:
+            return X  # the order of the learned columns is unknown
         warnings.warn(
             f"X has feature names, but {type(model).__name__} was fitted without feature names",
             UserWarning,
@@ -114,45 +106,35 @@ def _same_columns(model: Any, X: Any, mine: list[str], label: str) -> Any:
     before = model.feature_names_in_.tolist()
     if model.allow_new_columns or mine == before:
         return X
-    seen = [name for name in before if name in mine]
-    unseen, gone = sorted(set(mine) - set(before)), sorted(set(before) - set(mine))
-    text = MISMATCH
-    if unseen:
-        text += "Feature names unseen at fit time:\n" + _listed(unseen)
-    if gone:
-        text += "Feature names seen at fit time, yet now missing:\n" + _listed(gone)
-    if not unseen and not gone and len(seen) == len(mine):
+    text = "The feature names should match those that were passed during fit.\n"
+    unseen, lost = sorted(set(mine) - set(before)), sorted(set(before) - set(mine))
+    for title, names in (
+        ("Feature names unseen at fit time", unseen),
+        ("Feature names seen at fit time, yet now missing", lost),
+    ):
+        if names:
+            shown = [*names[:5], "..."] if len(names) > 5 else names
+            text += f"{title}:\n" + "".join(f"- {name}\n" for name in shown)
+    if not unseen and not lost:
         text += "Feature names must be in the same order as they were in fit.\n"
     raise ValueError(text + "With allow_new_columns=True they need not.\n")
 
 
-def _listed(names: list[str]) -> str:
-    return "".join(f"- {name}\n" for name in names[:5]) + ("- ...\n" if len(names) > 5 else "")
-
-
-def _raw_names(X: Any) -> list[Any]:
-    return list(X.columns) if hasattr(X, "columns") and hasattr(X, "iloc") else []
-
-
 def _is_array(X: Any) -> bool:
-    arrow = hasattr(X, "__arrow_c_stream__") or isinstance(X, Mapping)
-    return not arrow and (hasattr(X, "__array__") or hasattr(X, "__array_interface__"))
+    is_arrow = hasattr(X, "__arrow_c_stream__") or isinstance(X, Mapping)
+    return not is_arrow and (hasattr(X, "__array__") or hasattr(X, "__array_interface__"))
 
 
-def _array_of(X: list[Any]) -> Any:
-    """A list of rows as an array; of pieces of frames as an iterator."""
+def _from_list(X: list[Any]) -> Any:
+    """Return a list of rows as an array, or pieces of frames as an iterator."""
     if X and (hasattr(X[0], "columns") or hasattr(X[0], "schema")):
         return iter(X)
     array = np.asarray(X)
     return np.asarray(X, dtype=object) if array.dtype.kind in "US" else array
 
 
-def _by_places(
-    model: Any, X: Any, reset: bool, least: int, labels: Mapping[str, pa.Array] | None
-) -> Frame:
-    """An array, whose columns have places: called x0, x1, ..., or as in the frames before."""
-    from sklearn.utils import check_array
-
+def _check_array(model: Any, X: Any, reset: bool, least: int, labels: LabelColumns) -> Frame:
+    """Return an array with names of columns."""
     array = check_array(
         np.asarray(X),
         dtype=None,
@@ -164,28 +146,29 @@ def _by_places(
     if array.dtype.kind == "O":
         for row in array[:1].tolist():
             if any(isinstance(cell, (dict, list, set)) for cell in row):
-                raise TypeError("argument must be a string or a number: a cell holds neither")
+                raise TypeError("argument must be a string or a number: a cell is neither")
     (table,) = tables(array)
-    return _without_names(model, Frame(table, len(array)), array.shape[1], reset, labels)
+    return _check_unnamed(model, table, reset, labels)
 
 
-def _without_names(
-    model: Any, frame: Frame, width: int, reset: bool, labels: Mapping[str, pa.Array] | None
-) -> Frame:
-    """Rows whose columns have places: called x0, x1, ..., or as in the frames before."""
-    _require_length(frame.rows, labels)
+def _check_unnamed(model: Any, table: pa.Table, reset: bool, labels: LabelColumns) -> Frame:
+    """Return rows with columns by position: x0, x1, ..., or with the learned names."""
+    rows, width = table.num_rows, table.num_columns
+    _require_length(rows, labels)
     if reset:
-        model.n_features_in_, model._by_places = width, True
+        model.n_features_in_ = width
+        model.__dict__["_has_positions"] = True
     _require_width(model, width)
-    if not hasattr(model, "feature_names_in_"):
-        return frame
-    warnings.warn(
-        f"X does not have valid feature names, but {type(model).__name__} was fitted with feature "
-        "names",
-        UserWarning,
-        stacklevel=5,
-    )
-    return Frame(frame.data.rename_columns(model.feature_names_in_.tolist()), frame.rows)
+    names = [f"x{j}" for j in range(width)]
+    if hasattr(model, "feature_names_in_"):
+        warnings.warn(
+            f"X does not have valid feature names, but {type(model).__name__} was fitted with "
+            "feature names",
+            UserWarning,
+            stacklevel=5,
+        )
+        names = model.feature_names_in_.tolist()
+    return Frame(table.rename_columns(names), rows)
 
 
 def _require_width(model: Any, width: int) -> None:
@@ -196,7 +179,7 @@ def _require_width(model: Any, width: int) -> None:
         )
 
 
-def _require_length(rows: int | None, labels: Mapping[str, pa.Array] | None) -> None:
+def _require_length(rows: int | None, labels: LabelColumns) -> None:
     for column in (labels or {}).values():
         if rows is not None and len(column) != rows:
             raise ValueError(
@@ -205,14 +188,8 @@ def _require_length(rows: int | None, labels: Mapping[str, pa.Array] | None) -> 
             )
 
 
-DEFAULT = "label"
-
-
-def values_of(y: Any) -> Labels:
+def parse_labels(y: Any) -> Labels:
     """Return labels (n,) as integers, booleans or text; raise if a value is not a label."""
-    from sklearn.utils import column_or_1d
-    from sklearn.utils.multiclass import check_classification_targets
-
     values: Labels = column_or_1d(np.asarray(validation.labels(y)), warn=True)
     if values.dtype.kind == "f":
         if not np.isfinite(values).all():
@@ -223,20 +200,20 @@ def values_of(y: Any) -> Labels:
     return values if values.dtype.kind in "bU" else values.astype(np.int64)
 
 
-def column_of(y: Any) -> pa.Array:
+def label_column(y: Any) -> pa.Array:
     """Return labels (n,) as a column; raise if a value is not a label."""
-    values = values_of(y)
+    values = parse_labels(y)
     return pa.array(values.tolist(), pa.string()) if values.dtype.kind == "U" else pa.array(values)
 
 
-def name_of(y: Any) -> str:
-    """Return what to call the column of labels that came beside a frame."""
+def label_name(y: Any) -> str:
+    """Return the name of the column of labels that came next to a frame."""
     name = getattr(y, "name", None)
-    return name if isinstance(name, str) and name else DEFAULT
+    return name if isinstance(name, str) and name else DEFAULT_LABEL
 
 
-def restored(labels: Labels, kind: str | None) -> Labels:
-    """Return labels of a model as they were given, where ``kind`` is that of its encoding."""
+def restore_labels(labels: Labels, kind: str | None) -> Labels:
+    """Return labels of a model as they were given; ``kind`` is that of its encoding."""
     if kind == "bool" and set(labels.tolist()) <= {"true", "false"}:
         return np.array([label == "true" for label in labels.tolist()], dtype=bool)
     return labels

@@ -1,4 +1,4 @@
-"""Coefficients by name, or densities, as JSON can hold them."""
+"""Coefficients by name, or densities, as values for JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from counterpoise.arrays import Labels
 from counterpoise.engine.averaging import Average
-from counterpoise.export.exportable import missing_value_constants
+from counterpoise.export import missing_value_constants
 from counterpoise.feature_maps import FittedMap
 from counterpoise.solver.calibration import MIN_SLOPE
 from counterpoise.solver.score_functions import LinearScores, QuadraticScores
@@ -15,18 +15,15 @@ from counterpoise.tables.model import TableModel
 
 
 def coefficients(stored: TableModel) -> dict[str, Any]:
-    """Weights by name, or the densities of a quadratic model, as JSON can hold them."""
-    scores = stored.estimator.scores()
+    """Return coefficients by name, or the densities of a quadratic model, as values for JSON."""
+    scores, constants = stored.estimator.scores(), missing_value_constants(stored)
     solution: Any = scores.solution
     features: list[dict[str, Any]] = [
-        {**f._asdict(), "name": f.name} for f in stored.encoding.features
+        {**f._asdict(), "name": f.name, **({"blank": constants[f]} if f in constants else {})}
+        for f in stored.encoding.features
     ]
-    usual = missing_value_constants(stored)
-    for feature, made in zip(stored.encoding.features, features, strict=True):
-        if feature in usual:
-            made["blank"] = usual[feature]
     names = [f.name for f in stored.encoding.features]
-    labels = scores.classes.labels
+    labels, columns = scores.classes.labels, stored.encoding.columns
     found: dict[str, Any] = {"classes": labels.tolist()}
     if isinstance(solution, Average):
         found["sum"] = [
@@ -40,10 +37,7 @@ def coefficients(stored: TableModel) -> dict[str, Any]:
         "features": features,
         "probabilities": probability_parameters(scores),
         "columns": stored.encoding.kinds,
-        "hashed": {
-            "buckets": dict(stored.encoding.columns.buckets),
-            "seed": stored.encoding.columns.seed,
-        },
+        "hashed": {"buckets": dict(columns.buckets), "seed": columns.seed},
     }
 
 
@@ -54,7 +48,7 @@ def _part(
     labels: Labels,
     features: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """Scores of the features, or of the terms of a map of them; weights go into ``features``."""
+    """Return scores of features, or of mapped features; coefficients go into ``features``."""
     terms: list[dict[str, Any]] = features
     found: dict[str, Any] = {}
     if fixed is not None:
@@ -73,12 +67,18 @@ def _part(
         if fixed is None and len(features) and "column" not in features[0]:
             found["terms"] = terms
     else:
-        found["quadratic"] = _densities(solution, labels[solution.seen].tolist())
+        parts = (solution.mean.tolist(), solution.root.tolist(), solution.offset.tolist())
+        densities = zip(labels[solution.seen].tolist(), *parts, strict=True)
+        keys = ("label", "mean", "root", "offset")
+        found["quadratic"] = {
+            "anchor": solution.anchor.tolist(),
+            "densities": [dict(zip(keys, one, strict=True)) for one in densities],
+        }
     return found
 
 
 def probability_parameters(scores: Scores) -> dict[str, Any]:
-    """How scores become probabilities, as JSON can hold it."""
+    """Return how scores become probabilities, as values for JSON."""
     link, classes = scores.link, scores.classes
     assert link is not None
     seen = classes.seen
@@ -99,21 +99,8 @@ def probability_parameters(scores: Scores) -> dict[str, Any]:
     if scores.calibration is not None and scores.calibration.rows:
         curves = scores.calibration.curves_for(classes.labels)
         found["curves"] = [
-            None
-            if curve is None
-            else {"label": label, "at": curve.at.tolist(), "z": curve.z.tolist()}
+            curve and {"label": label, "at": curve.at.tolist(), "z": curve.z.tolist()}
             for label, curve in zip(labels, curves, strict=True)
         ]
         found["flat"] = MIN_SLOPE
     return found
-
-
-def _densities(solution: QuadraticScores, labels: list[Any]) -> dict[str, Any]:
-    parts = solution.mean.tolist(), solution.root.tolist(), solution.offset.tolist()
-    return {
-        "anchor": solution.anchor.tolist(),
-        "densities": [
-            {"label": label, "mean": mean, "root": root, "offset": offset}
-            for label, mean, root, offset in zip(labels, *parts, strict=True)
-        ],
-    }

@@ -23,7 +23,7 @@ from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.encoding.kinds import CYCLES, is_text
 from counterpoise.engine.averaging import Average
 from counterpoise.errors import DataError, Suggestion
-from counterpoise.export.exportable import missing_value_constants, scores_to_export
+from counterpoise.export import missing_value_constants, scores_to_export
 from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.feature_maps.base import Union
 from counterpoise.feature_maps.fitted import CLIP_DEVIATIONS
@@ -43,90 +43,65 @@ def probabilities(made: Graph, f: str, scores: Scores) -> None:
     link, classes = scores.link, scores.classes
     assert link is not None
     seen, c = classes.seen, len(classes.labels)
-    g = f
-    if c == 2:
-        g = made.node("MatMul", f, made.constant(np.array([[-0.5, 0.5]])))
+    g = made.node("MatMul", f, np.array([[-0.5, 0.5]])) if c == 2 else f
     double = np.dtype(float)
     out = [made.output(name, double, ["n", c]) for name in ("proba_balanced", "proba_stream")]
-    even = seen / seen.sum()
-    nothing = np.where(seen, 0.0, -np.inf)
-    _softmax(made, g, link.slopes[0], nothing, link, even, seen, out[0])
-    judged = scores.calibration is not None and bool(scores.calibration.rows)
-    name = "" if judged else out[1]
-    p = _softmax(made, g, link.slopes[1], link.shift, link, link.frequency, seen, name)
-    if judged and scores.calibration is not None:
-        curves = scores.calibration.curves_for(classes.labels)
-        _corrected(made, p, curves, seen, out[1])
+    _softmax(made, g, link, 0, np.zeros(c), seen / seen.sum(), seen, out[0])
+    is_calibrated = scores.calibration is not None and bool(scores.calibration.rows)
+    name = "" if is_calibrated else out[1]
+    p = _softmax(made, g, link, 1, link.shift, link.frequency, seen, name)
+    if is_calibrated and scores.calibration is not None:
+        _calibrate(made, p, scores.calibration.curves_for(classes.labels), seen, out[1])
 
 
 def _softmax(
-    made: Graph,
-    g: str,
-    slope: float,
-    shift: Vector,
-    link: Link,
-    base: Vector,
-    seen: Flags,
-    name: str,
+    made: Graph, g: str, link: Link, k: int, shift: Vector, base: Vector, seen: Flags, name: str
 ) -> str:
-    """(1 − silent) softmax(slope g + shift) + silent base."""
-    across = made.constant(np.array([1], dtype=np.int64))
+    """Return (1 − silent) softmax(slopes[k] g + shift) + silent base."""
     if not seen.all():  # scores of what was never seen are minus infinity, or anything
-        some = made.constant(seen[None, :])
-        g = made.node("Where", some, g, made.constant(0.0))
-    g = made.node("Mul", g, made.constant(float(slope)))
-    log_p = made.node("Add", g, made.constant(np.where(seen, shift, -np.inf)))
-    top = made.node("ReduceMax", log_p, across, keepdims=1)
+        g = made.node("Where", seen[None, :], g, 0.0)
+    g = made.node("Mul", g, float(link.slopes[k]))
+    log_p = made.node("Add", g, np.where(seen, shift, -np.inf))
+    top = made.node("ReduceMax", log_p, np.array([1]), keepdims=1)
     p = made.node("Exp", made.node("Sub", log_p, top))
-    p = made.node("Div", p, made.node("ReduceSum", p, across, keepdims=1))
-    p = made.node("Mul", p, made.constant(1.0 - link.silent))
-    return made.node("Add", p, made.constant(link.silent * base), name=name)
+    p = made.node("Div", p, made.row_sums(p))
+    p = made.node("Mul", p, 1.0 - link.silent)
+    return made.node("Add", p, link.silent * base, name=name)
 
 
-def _corrected(
+def _calibrate(
     made: Graph, p: str, curves: list[CalibrationCurve | None], seen: Flags, name: str
 ) -> None:
-    """Probabilities by the curves of judged rows."""
-    across = made.constant(np.array([1], dtype=np.int64))
-    two, one = len(seen) == 2, made.constant(1.0)
-    total = made.node("ReduceSum", p, across, keepdims=1)
-    rest = made.taken(p, [1, 0]) if two else made.node("Sub", total, p)
-    rest = made.node("Max", rest, made.constant(0.0))
-    logit = made.node("Sub", made.node("Log", p), made.node("Log", rest))
-    logit = made.node("Clip", logit, made.constant(-MAX_ABS_LOGIT), made.constant(MAX_ABS_LOGIT))
-    if two:
-        z = _curve(made, made.taken(logit, [1]), curves[1])
-        both = made.node("MatMul", z, made.constant(np.array([[-1.0, 1.0]])))
-        made.node(
-            "Div", one, made.node("Add", one, made.node("Exp", made.node("Neg", both))), name=name
-        )
-        return
-    columns = [_curve(made, made.taken(logit, [k]), curve) for k, curve in enumerate(curves)]
-    z = made.joined(columns)
-    q = made.node("Div", one, made.node("Add", one, made.node("Exp", made.node("Neg", z))))
-    q = made.node("Mul", q, made.constant(seen.astype(float)))
-    made.node("Div", q, made.node("ReduceSum", q, across, keepdims=1), name=name)
+    """Add the output of probabilities that calibration curves correct."""
+    is_binary = len(seen) == 2
+    others = made.gather(p, [1, 0]) if is_binary else made.node("Sub", made.row_sums(p), p)
+    others = made.node("Max", others, 0.0)
+    logit = made.node("Sub", made.node("Log", p), made.node("Log", others))
+    logit = made.node("Clip", logit, -MAX_ABS_LOGIT, MAX_ABS_LOGIT)
+    if is_binary:
+        z = _curve(made, made.gather(logit, [1]), curves[1])
+        z = made.node("MatMul", z, np.array([[-1.0, 1.0]]))
+    else:
+        columns = [_curve(made, made.gather(logit, [k]), curve) for k, curve in enumerate(curves)]
+        z = made.concatenate(columns)
+    odds = made.node("Exp", made.node("Neg", z))
+    q = made.node("Div", 1.0, made.node("Add", 1.0, odds), name=name if is_binary else "")
+    if not is_binary:
+        q = made.node("Mul", q, seen.astype(float))
+        made.node("Div", q, made.row_sums(q), name=name)
 
 
 def _curve(made: Graph, logit: str, curve: CalibrationCurve | None) -> str:
-    """A piecewise linear function of a column: a line, and a bend at each knot."""
+    """Return a piecewise linear function of a column: a line, and a bend at each knot."""
     if curve is None or not len(curve.at):
         return logit
-    near = made.node("Sub", logit, made.constant(curve.at))
-    above = made.node("Max", near, made.constant(0.0))
-    first = made.node("Sub", logit, made.constant(float(curve.at[0])))
-    line = made.node(
-        "Add", made.node("Mul", first, made.constant(MIN_SLOPE)), made.constant(float(curve.z[0]))
-    )
-    z = made.node("Add", line, made.node("MatMul", above, made.constant(_bends(curve)[:, None])))
-    return made.node("Clip", z, made.constant(-MAX_LOGIT), made.constant(MAX_LOGIT))
-
-
-def _bends(curve: CalibrationCurve) -> Vector:
-    """By how much the slope changes at each knot."""
     width = np.maximum(np.diff(curve.at), 1e-300)
     slopes: Matrix = np.concatenate([[MIN_SLOPE], np.diff(curve.z) / width, [MIN_SLOPE]])
-    return np.diff(slopes)
+    above = made.node("Max", made.node("Sub", logit, curve.at), 0.0)
+    first = made.node("Sub", logit, float(curve.at[0]))
+    line = made.node("Add", made.node("Mul", first, MIN_SLOPE), float(curve.z[0]))
+    z = made.node("Add", line, made.node("MatMul", above, np.diff(slopes)[:, None]))
+    return made.node("Clip", z, -MAX_LOGIT, MAX_LOGIT)
 
 
 DOMAINS = {"": 18, "ai.onnx.ml": 3, "com.microsoft": 1}  # and the versions of their operators
@@ -135,7 +110,7 @@ FORMAT = 8  # of the file: the oldest that has these operators
 Block = tuple[str, list[int]]  # columns of a graph, and which features they are
 
 
-def graph(stored: TableModel) -> bytes:
+def build_graph(stored: TableModel) -> bytes:
     """Build an ONNX graph that predicts as a model does."""
     try:
         import onnx  # noqa: F401
@@ -161,17 +136,16 @@ class Graph:
         self._domains = {""}
 
     def input(self, name: str, kind: type, column: str) -> str:
-        """A column, of shape (n, 1), of float or str."""
-        self._inputs.append(_described(name, np.dtype(kind), ["n", 1], column))
+        """Add a column (n, 1) of float or str, and return its name."""
+        self._inputs.append(_value_info(name, np.dtype(kind), ["n", 1], column))
         return name
 
     def output(self, name: str, dtype: np.dtype[Any], shape: list[str | int]) -> str:
-        """Name of an output, for the node that makes it."""
-        self._outputs.append(_described(name, dtype, shape))
+        """Add an output, and return its name for the node that computes it."""
+        self._outputs.append(_value_info(name, dtype, shape))
         return name
 
-    def constant(self, value: ArrayLike) -> str:
-        """A tensor that does not change."""
+    def _constant(self, value: ArrayLike) -> str:
         from onnx import numpy_helper
 
         array = np.asarray(value)
@@ -181,31 +155,39 @@ class Graph:
         return name
 
     def node(
-        self, operator: str, *inputs: str, name: str = "", domain: str = "", **attributes: Any
+        self, operator: str, *inputs: Any, name: str = "", domain: str = "", **attributes: Any
     ) -> str:
-        """Add an operator with one output, and return the name of that."""
+        """Add an operator with one output, and return the name of that.
+
+        An input is the name of another output, or an array or a number that is a constant.
+        """
         from onnx import helper
 
         self._domains.add(domain)
         name = name or f"{operator.lower()}_{len(self._nodes)}"
-        made = helper.make_node(operator, inputs, [name], name=name, domain=domain, **attributes)
+        found = [one if isinstance(one, str) else self._constant(one) for one in inputs]
+        made = helper.make_node(operator, found, [name], name=name, domain=domain, **attributes)
         self._nodes.append(made)
         return name
 
-    def joined(self, blocks: Sequence[str]) -> str:
-        """Blocks of columns side by side."""
+    def concatenate(self, blocks: Sequence[str]) -> str:
+        """Return blocks of columns side by side."""
         return blocks[0] if len(blocks) == 1 else self.node("Concat", *blocks, axis=1)
 
-    def taken(self, X: str, columns: ArrayLike) -> str:
-        """Some columns of a block."""
-        return self.node("Gather", X, self.constant(np.asarray(columns, dtype=np.int64)), axis=1)
+    def gather(self, X: str, columns: ArrayLike) -> str:
+        """Return some columns of a block."""
+        return self.node("Gather", X, np.asarray(columns, dtype=np.int64), axis=1)
+
+    def row_sums(self, X: str) -> str:
+        """Return the sums (n, 1) of the columns of a block."""
+        return self.node("ReduceSum", X, np.array([1]), keepdims=1)
 
     def double(self, flags: str) -> str:
-        """Truth values as 0.0 and 1.0."""
+        """Return booleans as 0.0 and 1.0."""
         return self.node("Cast", flags, to=_type(np.dtype(float)))
 
     def finish(self, metadata: dict[str, Any]) -> bytes:
-        """The whole graph, as the bytes of a file."""
+        """Return the graph as the bytes of a file."""
         from onnx import helper
 
         whole = helper.make_graph(
@@ -231,7 +213,7 @@ def _type(dtype: np.dtype[Any]) -> int:
     return int(kinds[dtype.kind])
 
 
-def _described(name: str, dtype: np.dtype[Any], shape: list[str | int], column: str = "") -> Any:
+def _value_info(name: str, dtype: np.dtype[Any], shape: list[str | int], column: str = "") -> Any:
     from onnx import helper
 
     return helper.make_tensor_value_info(name, _type(dtype), shape, column)
@@ -243,99 +225,95 @@ def _described(name: str, dtype: np.dtype[Any], shape: list[str | int], column: 
 def _features(
     made: Graph, encoding: ColumnEncoder, names: dict[str, str], blank: dict[Feature, float]
 ) -> str:
-    """Rows of features, in the order of the encoding."""
+    """Return rows of features, in the order of the encoding."""
     text = [column for column in names if is_text(encoding.kinds.get(column))]
-    numbers = [column for column in names if column not in text]
-    blocks = _numbers(made, encoding, names, numbers, blank) if numbers else []
+    numbers = {column: name for column, name in names.items() if column not in text}
+    blocks = _numbers(made, encoding, numbers, blank) if numbers else []
     for column in text:
         blocks += _text(made, encoding, column, made.input(names[column], str, column))
-    X = made.joined([block for block, _ in blocks])
-    order = np.argsort([place for _, places in blocks for place in places])
-    return X if (order == np.arange(len(order))).all() else made.taken(X, order)
+    X = made.concatenate([block for block, _ in blocks])
+    order = np.argsort([position for _, positions in blocks for position in positions])
+    return X if (order == np.arange(len(order))).all() else made.gather(X, order)
+
+
+def _select(made: Graph, X: str, kept: list[Feature], encoding: ColumnEncoder) -> list[Block]:
+    """Return the columns of a block that are features of the encoding, with their positions."""
+    at = {feature: j for j, feature in enumerate(encoding.features)}
+    mine = [i for i, feature in enumerate(kept) if feature in at]
+    block = X if len(mine) == len(kept) else made.gather(X, mine)
+    return [(block, [at[kept[i]] for i in mine])] if mine else []
 
 
 def _numbers(
-    made: Graph,
-    encoding: ColumnEncoder,
-    names: dict[str, str],
-    columns: list[str],
-    blank: dict[Feature, float],
+    made: Graph, encoding: ColumnEncoder, names: dict[str, str], blank: dict[Feature, float]
 ) -> list[Block]:
-    """Features of columns of numbers and dates, and whether they are missing."""
-    X = made.joined([made.input(names[column], float, column) for column in columns])
-    at = {feature: j for j, feature in enumerate(encoding.features)}
-    result = _cycles(made, encoding, columns, X, blank)
-    indicated = encoding.columns.uses_indicators
-    gone = made.node("IsNaN", X) if indicated else ""
-    if indicated:
-        usual = np.array([[blank.get(Feature(column, "number"), 0.0) for column in columns]])
-        X = made.node("Where", gone, made.constant(usual), X)
-    for kind, source in (("number", X), ("missing", gone)):
-        found = [(i, at.get(Feature(column, kind))) for i, column in enumerate(columns)]
-        mine, places = (
-            [i for i, j in found if j is not None],
-            [j for _, j in found if j is not None],
-        )
-        if mine:
-            block = source if len(mine) == len(columns) else made.taken(source, mine)
-            result.append((block if kind == "number" else made.double(block), places))
-    return result
+    """Return features of columns of numbers and dates, and their indicators."""
+    X = made.concatenate([made.input(name, float, column) for column, name in names.items()])
+    result = _cycles(made, encoding, list(names), X, blank)
+    numbers, missing = ([Feature(name, kind) for name in names] for kind in ("number", "missing"))
+    if not encoding.columns.uses_indicators:
+        return result + _select(made, X, numbers, encoding)
+    is_missing = made.node("IsNaN", X)
+    constants = np.array([[blank.get(feature, 0.0) for feature in numbers]])
+    X = made.node("Where", is_missing, constants, X)
+    result += _select(made, X, numbers, encoding)
+    flags = _select(made, is_missing, missing, encoding)
+    return result + [(made.double(block), positions) for block, positions in flags]
 
 
 def _cycles(
     made: Graph, encoding: ColumnEncoder, columns: list[str], X: str, blank: dict[Feature, float]
 ) -> list[Block]:
-    """Where the dates among the columns X are in the day, the week and the year."""
-    at = {feature: j for j, feature in enumerate(encoding.features)}
+    """Return the phases of the day, the week and the year of the dates among the columns X."""
     dates = [i for i, column in enumerate(columns) if encoding.kinds.get(column) == "datetime"]
     if not dates:
         return []
-    seconds = X if len(dates) == len(columns) else made.taken(X, dates)
-    gone = made.node("IsNaN", seconds) if encoding.columns.uses_indicators else ""
+    seconds = X if len(dates) == len(columns) else made.gather(X, dates)
+    is_missing = made.node("IsNaN", seconds) if encoding.columns.uses_indicators else ""
     result = []
     for cycle, (length, start) in CYCLES.items():
-        past = made.node("Sub", seconds, made.constant(start))
-        past = made.node("Mod", past, made.constant(length), fmod=1)  # with the sign of the date
-        before = made.node("Less", past, made.constant(0.0))
-        past = made.node("Where", before, made.node("Add", past, made.constant(length)), past)
-        phase = made.node("Mul", past, made.constant(2.0 * np.pi / length))
-        ahead = made.node("Add", phase, made.constant(np.pi / 2.0))  # cos a = sin(a + π/2)
+        past = made.node("Sub", seconds, start)
+        past = made.node("Mod", past, length, fmod=1)  # with the sign of the date
+        before = made.node("Less", past, 0.0)
+        past = made.node("Where", before, made.node("Add", past, length), past)
+        phase = made.node("Mul", past, 2.0 * np.pi / length)
+        ahead = made.node("Add", phase, np.pi / 2.0)  # cos a = sin(a + π/2)
         for wave, angle in (("sin", phase), ("cos", ahead)):
             features = [Feature(columns[i], "cycle", f"{cycle} {wave}") for i in dates]
             block = made.node("Sin", angle)
-            if gone:
-                usual = made.constant(np.array([[blank.get(f, 0.0) for f in features]]))
-                block = made.node("Where", gone, usual, block)
-            mine = [i for i, feature in enumerate(features) if feature in at]
-            if mine:
-                block = block if len(mine) == len(dates) else made.taken(block, mine)
-                result.append((block, [at[features[i]] for i in mine]))
+            if is_missing:
+                constants = np.array([[blank.get(f, 0.0) for f in features]])
+                block = made.node("Where", is_missing, constants, block)
+            result += _select(made, block, features, encoding)
     return result
 
 
 def _text(made: Graph, encoding: ColumnEncoder, column: str, X: str) -> list[Block]:
-    """Features of a column of text: one a category or bucket, and whether it is missing."""
+    """Return features of a column of text: one per category or bucket, and the indicator."""
     found = {feature: j for j, feature in enumerate(encoding.features) if feature.column == column}
     missing = found.pop(Feature(column, "missing"), None)
-    values, places = [feature.value for feature in found], list(found.values())
+    values, positions = [feature.value for feature in found], list(found.values())
     if encoding.kinds[column] == "hash":
-        codes, wanted = _bucket(made, X, encoding, column), [int(value) for value in values]
+        seed, buckets = encoding.columns.seed, encoding.columns.buckets[column]
+        hashed = made.node("MurmurHash3", X, domain="com.microsoft", positive=1, seed=seed)
+        hashed = made.node("Cast", hashed, to=_type(np.dtype(np.int64)))
+        codes, wanted = made.node("Mod", hashed, np.int64(buckets)), list(map(int, values))
     else:
-        codes, wanted = _coded(made, X, values), list(range(len(values)))
-    chosen = made.node("Equal", codes, made.constant(np.array([wanted], dtype=np.int64)))
+        codes, wanted = _encode_text(made, X, values), list(range(len(values)))
+    chosen = made.node("Equal", codes, np.array([wanted], dtype=np.int64))
     if "" in values:  # a category like any other
-        return [(made.double(chosen), places)]
-    gone = made.node("Equal", _coded(made, X, [""]), made.constant(np.zeros((1, 1), np.int64)))
+        return [(made.double(chosen), positions)]
+    is_missing = made.node("Equal", _encode_text(made, X, [""]), np.zeros((1, 1), np.int64))
     if not encoding.columns.uses_indicators:
-        nothing = made.node("Where", gone, made.constant(np.nan), made.constant(0.0))
-        return [(made.node("Add", made.double(chosen), nothing), places)]
-    here = made.node("And", chosen, made.node("Not", gone))
-    more = [] if missing is None else [(made.double(gone), [missing])]
-    return [(made.double(here), places), *more]
+        nothing = made.node("Where", is_missing, np.nan, 0.0)
+        return [(made.node("Add", made.double(chosen), nothing), positions)]
+    here = made.node("And", chosen, made.node("Not", is_missing))
+    more = [] if missing is None else [(made.double(is_missing), [missing])]
+    return [(made.double(here), positions), *more]
 
 
-def _coded(made: Graph, X: str, values: list[str]) -> str:
-    """Which of some values each cell is, or −1."""
+def _encode_text(made: Graph, X: str, values: list[str]) -> str:
+    """Return the position of each cell among values, or −1."""
     return made.node(
         "LabelEncoder",
         X,
@@ -346,65 +324,45 @@ def _coded(made: Graph, X: str, values: list[str]) -> str:
     )
 
 
-def _bucket(made: Graph, X: str, encoding: ColumnEncoder, column: str) -> str:
-    """The bucket of each cell of a hashed column."""
-    seed, buckets = encoding.columns.seed, encoding.columns.buckets[column]
-    code = made.node("MurmurHash3", X, domain="com.microsoft", positive=1, seed=seed)
-    whole = made.node("Cast", code, to=_type(np.dtype(np.int64)))
-    return made.node("Mod", whole, made.constant(np.int64(buckets)))
+# From features to mapped features
 
 
-# From features to terms
-
-
-def _terms(made: Graph, X: str, fixed: FittedMap) -> str:
-    """Terms of rows: scaled, cut off, mapped."""
-    Z = made.node("Sub", X, made.constant(fixed.mean))
-    Z = made.node("Div", Z, made.constant(fixed.deviation))
-    if fixed.blank:  # what is missing is as the mean of the map, whatever stands for it
+def _map_rows(made: Graph, X: str, fixed: FittedMap) -> str:
+    """Return mapped features of rows, which are scaled and clipped first."""
+    Z = made.node("Sub", X, fixed.mean)
+    Z = made.node("Div", Z, fixed.deviation)
+    if fixed.blank:  # a missing value is the mean of the map
         at, by, present = (list(column) for column in zip(*fixed.blank, strict=True))
-        flags = made.taken(X, by)
-        there = np.where(present, 1.0, 0.0)
-        gone = made.node("Abs", made.node("Sub", flags, made.constant(there)))
-        place = np.zeros((len(at), len(fixed.mean)))
-        place[np.arange(len(at)), at] = 1.0
-        lost = made.node("MatMul", gone, made.constant(place))
-        Z = made.node("Mul", Z, made.node("Sub", made.constant(1.0), lost))
-    Z = made.node("Clip", Z, made.constant(-CLIP_DEVIATIONS), made.constant(CLIP_DEVIATIONS))
-    return made.joined(_mapped(fixed.map, made, Z, fixed.drawn))
+        flags = made.node("Sub", made.gather(X, by), np.where(present, 1.0, 0.0))
+        is_missing = made.node("MatMul", made.node("Abs", flags), np.eye(len(fixed.mean))[at])
+        Z = made.node("Mul", Z, made.node("Sub", 1.0, is_missing))
+    Z = made.node("Clip", Z, -CLIP_DEVIATIONS, CLIP_DEVIATIONS)
+    return made.concatenate(_map_blocks(fixed.map, made, Z, fixed.drawn))
 
 
 @singledispatch
-def _mapped(the_map: Map, made: Graph, Z: str, drawn: Matrix) -> list[str]:
-    """Blocks of terms of scaled rows, given the random numbers of the map."""
+def _map_blocks(the_map: Map, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+    """Return blocks of mapped features of scaled rows, given the parameters of the map."""
     raise DataError(
-        f"ONNX graphs do not know the map {the_map.text}", Suggestion("export", "to", "json")
+        f"there is no ONNX graph of the map {the_map.text}",
+        Suggestion("export", "output_format", "json"),
     )
 
 
-@_mapped.register
-def _(the_map: Polynomial, made: Graph, Z: str, drawn: Matrix) -> list[str]:
-    return _products(made, Z, recipe(drawn.shape[1], the_map.order, False))
-
-
-@_mapped.register
-def _(the_map: Interactions, made: Graph, Z: str, drawn: Matrix) -> list[str]:
-    return _products(made, Z, recipe(drawn.shape[1], the_map.order, True))
-
-
-def _products(made: Graph, Z: str, steps: Sequence[tuple[Any, Any]]) -> list[str]:
-    """Monomials of each degree: those of degree k are x_j times one of degree k − 1."""
+@_map_blocks.register
+def _(the_map: Polynomial | Interactions, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+    # Monomials of degree k are x_j times one of degree k − 1.
     blocks = [Z]
-    for first, rest in steps:
+    for first, others in recipe(drawn.shape[1], the_map.order, isinstance(the_map, Interactions)):
         if not len(first):
             break
-        blocks.append(made.node("Mul", made.taken(Z, first), made.taken(blocks[-1], rest)))
+        blocks.append(made.node("Mul", made.gather(Z, first), made.gather(blocks[-1], others)))
     return blocks
 
 
-@_mapped.register
+@_map_blocks.register
 def _(the_map: ReducedPolynomial, made: Graph, Z: str, drawn: Matrix) -> list[str]:
-    s = made.node("ReduceSum", Z, made.constant(np.array([1], dtype=np.int64)), keepdims=1)
+    s = made.row_sums(Z)
     powers, sums = [Z], [s]
     for _ in range(1, the_map.order):
         powers.append(made.node("Mul", powers[-1], Z))
@@ -413,70 +371,66 @@ def _(the_map: ReducedPolynomial, made: Graph, Z: str, drawn: Matrix) -> list[st
     return [*powers, *sums, *products]
 
 
-@_mapped.register
+@_map_blocks.register
 def _(the_map: RandomFourier, made: Graph, Z: str, drawn: Matrix) -> list[str]:
-    angle = made.node("MatMul", Z, made.constant(drawn.T))
+    angle = made.node("MatMul", Z, drawn.T)
     # cos a = sin(a + π/2): ONNX Runtime had a sine of doubles long before it had a cosine.
-    ahead = made.node("Add", angle, made.constant(np.pi / 2.0))
-    waves = made.node("Sin", made.joined([ahead, angle]))
-    return [made.node("Mul", waves, made.constant(1.0 / np.sqrt(len(drawn))))]
+    ahead = made.node("Add", angle, np.pi / 2.0)
+    waves = made.node("Sin", made.concatenate([ahead, angle]))
+    return [made.node("Mul", waves, 1.0 / np.sqrt(len(drawn)))]
 
 
-@_mapped.register
+@_map_blocks.register
 def _(the_map: Hinges, made: Graph, Z: str, drawn: Matrix) -> list[str]:
-    beyond = [made.node("Sub", Z, made.constant(knots)) for knots in drawn]
-    return [Z, *(made.node("Max", one, made.constant(0.0)) for one in beyond)]
+    beyond = [made.node("Sub", Z, knots) for knots in drawn]
+    return [Z, *(made.node("Max", one, 0.0) for one in beyond)]
 
 
-@_mapped.register
+@_map_blocks.register
 def _(the_map: Landmarks, made: Graph, Z: str, drawn: Matrix) -> list[str]:
-    marks, across = drawn[:-1] * drawn[-1], made.constant(np.array([1], dtype=np.int64))
-    near = made.node("Mul", Z, made.constant(drawn[-1]))
-    product = made.node("MatMul", near, made.constant(2.0 * marks.T))
-    square = made.node("ReduceSum", made.node("Mul", near, near), across, keepdims=1)
+    marks = drawn[:-1] * drawn[-1]
+    near = made.node("Mul", Z, drawn[-1])
+    product = made.node("MatMul", near, 2.0 * marks.T)
+    square = made.row_sums(made.node("Mul", near, near))
     apart = made.node("Sub", product, square)
-    apart = made.node("Sub", apart, made.constant((marks * marks).sum(axis=1)))
-    apart = made.node("Min", apart, made.constant(0.0))
-    return [made.node("Exp", made.node("Mul", apart, made.constant(the_map.sharpness())))]
+    apart = made.node("Sub", apart, (marks * marks).sum(axis=1))
+    apart = made.node("Min", apart, 0.0)
+    return [made.node("Exp", made.node("Mul", apart, the_map.sharpness()))]
 
 
-@_mapped.register
+@_map_blocks.register
 def _(the_map: Ranks, made: Graph, Z: str, drawn: Matrix) -> list[str]:
     # Below the first knot a constant, between two a line, above the last a constant.
     columns = []
     for j, (knots, score) in enumerate(zip(drawn[:KNOTS].T, drawn[KNOTS:].T, strict=True)):
         apart = np.diff(knots)
         slope = np.divide(np.diff(score), apart, out=np.zeros(KNOTS - 1), where=apart > 0.0)
-        x = made.taken(Z, [j])
-        x = made.node("Min", made.node("Max", x, made.constant(knots[0])), made.constant(knots[-1]))
-        past = made.double(made.node("GreaterOrEqual", x, made.constant(knots[1:])))
-        across = made.constant(np.array([1], dtype=np.int64))
-        place = made.node("ReduceSum", past, across, keepdims=1)
-        place = made.node("Cast", place, to=_type(np.dtype(np.int64)))
-        place = made.node("Min", place, made.constant(np.int64(KNOTS - 2)))
-        first, height, rise = (
-            made.node("Gather", made.constant(table), place)
-            for table in (knots[:-1], score[:-1], slope)
-        )
+        x = made.gather(Z, [j])
+        x = made.node("Min", made.node("Max", x, knots[0]), knots[-1])
+        past = made.row_sums(made.double(made.node("GreaterOrEqual", x, knots[1:])))
+        at = made.node("Cast", past, to=_type(np.dtype(np.int64)))
+        at = made.node("Min", at, np.int64(KNOTS - 2))
+        tables = (knots[:-1], score[:-1], slope)
+        first, height, rise = (made.node("Gather", table, at) for table in tables)
         more = made.node("Mul", made.node("Sub", x, first), rise)
         columns.append(made.node("Add", height, more))
-    return [made.joined(columns)]
+    return [made.concatenate(columns)]
 
 
-@_mapped.register
+@_map_blocks.register
 def _(the_map: Union, made: Graph, Z: str, drawn: Matrix) -> list[str]:
     blocks, at = [], 0
     for part in the_map.maps:
-        blocks += _mapped(part, made, Z, drawn[at : at + part.n_params_per_feature])
+        blocks += _map_blocks(part, made, Z, drawn[at : at + part.n_params_per_feature])
         at += part.n_params_per_feature
     return blocks
 
 
-# From terms to labels
+# From mapped features to labels
 
 
 def _decide(made: Graph, X: str, scores: Scores) -> None:
-    """Scores, the label of the largest, and both probabilities."""
+    """Add the outputs: scores, the label of the largest, and both probabilities."""
     classes = scores.classes
     solution: Any = scores.solution
     labels, seen = classes.labels, np.flatnonzero(classes.seen)
@@ -487,42 +441,39 @@ def _decide(made: Graph, X: str, scores: Scores) -> None:
     else:
         f = _scored(made, X, scores.fixed, solution, out)
     if classes.problems == 1:
-        ahead = made.node("Greater", f, made.constant(0.0))
+        ahead = made.node("Greater", f, 0.0)
         code = made.node("Cast", ahead, to=_type(np.dtype(np.int64)))
-        best = made.node("Reshape", code, made.constant(np.array([-1], dtype=np.int64)))
+        best = made.node("Reshape", code, np.array([-1], dtype=np.int64))
     else:
-        some = f if len(seen) == len(labels) else made.taken(f, seen)
+        some = f if len(seen) == len(labels) else made.gather(f, seen)
         best = made.node("ArgMax", some, axis=1, keepdims=0)
         labels = labels[seen]
     labels = labels.astype(np.int64 if labels.dtype.kind in "iu" else str)
     out = made.output("prediction", labels.dtype, ["n"])
-    made.node("Gather", made.constant(labels), best, name=out)
+    made.node("Gather", labels, best, name=out)
     probabilities(made, f, scores)
 
 
 def _scored(
     made: Graph, X: str, fixed: FittedMap | None, solution: LinearScores | QuadraticScores, out: str
 ) -> str:
-    """Scores of rows, through a map if there is one, under a name."""
-    Z = X if fixed is None else _terms(made, X, fixed)
-    near = made.node("Sub", Z, made.constant(solution.anchor))
+    """Return scores of rows, through a map if there is one, under a name."""
+    Z = X if fixed is None else _map_rows(made, X, fixed)
+    near = made.node("Sub", Z, solution.anchor)
     if not isinstance(solution, LinearScores):
         return _quadratic(made, near, solution, out)
-    product = made.node("MatMul", near, made.constant(solution.coef.T))
-    return made.node("Add", product, made.constant(solution.offset), name=out)
+    return made.node("Add", made.node("MatMul", near, solution.coef.T), solution.offset, name=out)
 
 
 def _quadratic(made: Graph, near: str, solution: QuadraticScores, out: str) -> str:
-    """Logarithms of densities, or of two classes their difference, under a name."""
-    across = made.constant(np.array([1], dtype=np.int64))
-    half, columns = made.constant(0.5), []
+    """Return logarithms of densities, or of two classes their difference, under a name."""
+    columns = []
     for mean, root, offset in zip(solution.mean, solution.root, solution.offset, strict=True):
-        v = made.node("MatMul", made.node("Sub", near, made.constant(mean)), made.constant(root))
-        square = made.node("ReduceSum", made.node("Mul", v, v), across, keepdims=1)
-        columns.append(made.node("Sub", made.constant(offset), made.node("Mul", half, square)))
+        v = made.node("MatMul", made.node("Sub", near, mean), root)
+        square = made.row_sums(made.node("Mul", v, v))
+        columns.append(made.node("Sub", offset, made.node("Mul", 0.5, square)))
     if len(solution.seen) == 2:
         return made.node("Sub", columns[1], columns[0], name=out)
-    # A class that was never seen borrows a column, and is minus infinity whatever is in it.
-    place = np.maximum(np.cumsum(solution.seen) - 1, 0)
-    q = made.taken(made.joined(columns), place)
-    return made.node("Add", q, made.constant(np.where(solution.seen, 0.0, -np.inf)), name=out)
+    # A class that was never seen borrows a column, and is minus infinity with any value in it.
+    q = made.gather(made.concatenate(columns), np.maximum(np.cumsum(solution.seen) - 1, 0))
+    return made.node("Add", q, np.where(solution.seen, 0.0, -np.inf), name=out)

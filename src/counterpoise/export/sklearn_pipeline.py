@@ -7,6 +7,7 @@ is the step.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from counterpoise.arrays import Labels, Matrix
 from counterpoise.errors import DataError
-from counterpoise.export.exportable import scores_to_export, unmapped
+from counterpoise.export import scores_to_export
 from counterpoise.feature_maps import FittedMap
 from counterpoise.moments.classes import argmax_classes, ravel_binary
 from counterpoise.readers.dataframes import FrameSource
@@ -27,10 +28,10 @@ from counterpoise.tables.scoring import PredictionEncoder
 
 
 class Exported(Pipeline):
-    """A pipeline that knows both probabilities."""
+    """A pipeline with both probabilities."""
 
     def predict_stream_proba(self, X: Any) -> Matrix:
-        """Probabilities under the stream's own frequencies. Shape of the result: (n, c)."""
+        """Return probabilities (n, c) under the observed class frequencies."""
         p: Matrix = self[-1].predict_stream_proba(self[:-1].transform(X))
         return p
 
@@ -51,23 +52,21 @@ class Scorer(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> Matrix:
-        """Scores of rows. Shapes: X (n, d); returns (n,)."""
+        """Return scores (n,) or (n, c) of rows (n, d)."""
         return ravel_binary(self._of(X))
 
     def predict(self, X: Any) -> Labels:
-        """Labels of rows. Shapes: X (n, d); returns (n,)."""
+        """Return labels (n,) of rows (n, d)."""
         classes = self.scores.classes
         labels: Labels = classes.labels[argmax_classes(self._of(X), classes.seen)]
         return labels
 
     def predict_proba(self, X: Any) -> Matrix:
-        """Probabilities under balanced classes, the largest of which is that of the label. Shapes:
-        X (n, d); returns (n, c).
-        """
+        """Return balanced probabilities (n, c) of rows (n, d)."""
         return self.scores.probabilities(self._of(X), stream=False)
 
     def predict_stream_proba(self, X: Any) -> Matrix:
-        """Probabilities under the stream's own frequencies. Shapes: X (n, d); returns (n, c)."""
+        """Return probabilities (n, c) of rows (n, d) under the observed class frequencies."""
         return self.scores.probabilities(self._of(X), stream=True)
 
     def _of(self, X: Any) -> Matrix:
@@ -78,7 +77,7 @@ class Scorer(ClassifierMixin, BaseEstimator):
 
 
 def as_text(frame: Any) -> Any:
-    """Cells of a data frame as the command line reads them: truth values and whole numbers too."""
+    """Return cells of a data frame as the command line reads them: booleans and integers too."""
 
     def text(value: Any) -> str:
         if isinstance(value, (bool, np.bool_)):
@@ -101,14 +100,14 @@ def encode_frame(frame: Any, encoder: PredictionEncoder) -> Matrix:
     return np.vstack([np.zeros((0, len(encoder.encoding.features))), *parts])
 
 
-def mapped(X: Matrix, fixed: FittedMap | None, order: list[int] | None) -> Matrix:
-    """Features of rows whose features came in another order, or the terms of their map."""
+def map_features(X: Matrix, fixed: FittedMap | None, order: list[int] | None) -> Matrix:
+    """Return features that came in another order, or their mapped features."""
     rows = np.empty(np.shape(X))
     rows[:, slice(None) if order is None else order] = X
     return rows if fixed is None else fixed.transform(rows)
 
 
-def fitted(stored: TableModel) -> Pipeline:
+def build_pipeline(stored: TableModel) -> Pipeline:
     """Build a fitted scikit-learn pipeline that takes data frames with the columns of the model."""
     try:
         import pandas as pd
@@ -116,23 +115,25 @@ def fitted(stored: TableModel) -> Pipeline:
         raise DataError("a pipeline for data frames needs pandas: pip install pandas") from error
 
     features, scores = stored.encoding.features, scores_to_export(stored)
-    step = FunctionTransformer(mapped, kw_args={"fixed": scores.fixed, "order": None})
-    scorer = Scorer(unmapped(scores))
+    order = None
     if any(feature.kind not in ("number", "category") for feature in features):
         columns = FunctionTransformer(encode_frame, kw_args={"encoder": stored.encoder})
-        return Exported([("columns", columns), ("map", step), ("classifier", scorer)])
-    order = [j for j, f in enumerate(features) if f.kind == "number"]
-    numbers = [features[j].column for j in order]
-    steps: list[tuple[str, Any, list[str]]] = [("numbers", "passthrough", numbers)]
-    sample: dict[str, Any] = {name: [0.0] for name in numbers}
-    for column in dict.fromkeys(f.column for f in features if f.kind == "category"):
-        at = [j for j, f in enumerate(features) if f.column == column]
-        values = [features[j].value for j in at]
-        encoder = OneHotEncoder(categories=[values], handle_unknown="ignore", sparse_output=False)
-        step = make_pipeline(FunctionTransformer(as_text), encoder)
-        steps.append((f"categories_{len(steps)}", step, [column]))
-        sample[column] = values[:1]
-        order += at
-    columns = ColumnTransformer(steps).fit(pd.DataFrame(sample))
-    step = FunctionTransformer(mapped, kw_args={"fixed": scores.fixed, "order": order})
+    else:
+        order = [j for j, f in enumerate(features) if f.kind == "number"]
+        numbers = [features[j].column for j in order]
+        steps: list[tuple[str, Any, list[str]]] = [("numbers", "passthrough", numbers)]
+        sample: dict[str, Any] = {name: [0.0] for name in numbers}
+        for column in dict.fromkeys(f.column for f in features if f.kind == "category"):
+            at = [j for j, f in enumerate(features) if f.column == column]
+            values = [features[j].value for j in at]
+            one_hot = OneHotEncoder(
+                categories=[values], handle_unknown="ignore", sparse_output=False
+            )
+            step = make_pipeline(FunctionTransformer(as_text), one_hot)
+            steps.append((f"categories_{len(steps)}", step, [column]))
+            sample[column] = values[:1]
+            order += at
+        columns = ColumnTransformer(steps).fit(pd.DataFrame(sample))
+    step = FunctionTransformer(map_features, kw_args={"fixed": scores.fixed, "order": order})
+    scorer = Scorer(replace(scores, fixed=None))
     return Exported([("columns", columns), ("map", step), ("classifier", scorer)])

@@ -6,15 +6,13 @@
 Needs the extra ``river``: ``pip install counterpoise[river]``.
 """
 
-from counterpoise.river.auto import AutoClassifier
-from counterpoise.river.balanced_ridge import BalancedRidgeClassifier
-
 try:
-    import river as _river  # noqa: F401
-except ImportError as error:
-    raise ImportError(
-        "counterpoise.river needs river: pip install 'counterpoise[river]'"
-    ) from error
-
+    from counterpoise.river.auto import AutoClassifier
+    from counterpoise.river.balanced_ridge import BalancedRidgeClassifier
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "river":
+        raise
+    text = "counterpoise.river requires river: pip install 'counterpoise[river]'"
+    raise ImportError(text, name="river") from error
 
 __all__ = ["AutoClassifier", "BalancedRidgeClassifier"]

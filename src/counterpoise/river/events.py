@@ -1,4 +1,4 @@
-"""Events of river: encoding, missing features, merging, unlearning, explanations and files.
+"""Events of river: encoding, missing features, merging, unlearning and files.
 
 A file of events can be loaded for arrays, and a file of frames for events. Where absent features
 are missing, the file records it and is for events alone, because only these have indicators.
@@ -6,7 +6,7 @@ are missing, the file records it and is for events alone, because only these hav
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -21,46 +21,50 @@ from counterpoise.errors import ModelFileError
 from counterpoise.feature_maps import FittedMap
 from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.modelfile.engines import feature_names, pack_ridge, unpack_ridge
-from counterpoise.solver.attribution import explain
-from counterpoise.solver.imputation import MeanImputation
+from counterpoise.solver.imputation import MeanImputation, OpenFill
 from counterpoise.solver.options import Options
-from counterpoise.solver.scores import Scores
 from counterpoise.validation import MAX_ABS_VALUE
 
 
 class MissingIndicator(NamedTuple):
-    """How rows say whether a feature is there: its indicator, its constant, and what 1 means."""
+    """Indicator of a feature that may be missing, its constant, and whether 1 means present."""
 
     flag: Any
     base: float
     present: bool
 
 
-class EncodedEvents(NamedTuple):
-    """Events as rows (n, d), the names of their features, and which of them may be missing."""
-
-    rows: Matrix
-    names: list[Any]
-    fill: MeanImputation | None
-
-
-def known(state: State) -> dict[Any, MissingIndicator]:
-    """Features that may be missing, by name."""
+def missing_indicators(state: State) -> dict[Any, MissingIndicator]:
+    """Return the indicators of features that may be missing, by name of the feature."""
     fill, names = state.fill, state.names or []
     if fill is None:
         return {}
-    parts = zip(
-        *(part.tolist() for part in (fill.at, fill.by, fill.base, fill.present)), strict=True
-    )
-    return {names[at]: MissingIndicator(names[by], base, there) for at, by, base, there in parts}
+    columns = (part.tolist() for part in (fill.at, fill.by, fill.base, fill.present))
+    return {
+        names[at]: MissingIndicator(names[by], base, present)
+        for at, by, base, present in zip(*columns, strict=True)
+    }
 
 
-def encode_events(state: State, events: Iterable[dict[Any, Any]]) -> EncodedEvents:
-    """Events that are to be learned, with the features and indicators that they bring."""
-    names, gaps = list(state.names or []) if state.is_fitted else [], known(state)
-    flags = {gap.flag for gap in gaps.values()}
+def encode_events(
+    state: State, events: Iterable[dict[Any, Any]]
+) -> tuple[Matrix, list[Any], MeanImputation | None]:
+    """Encode events that are to be learned, with the new features and indicators.
+
+    Return rows (n, d), the names of all features, and which of them may be missing.
+    """
+    names = list(state.names or []) if state.is_fitted else []
+    indicators = missing_indicators(state)
+    flags = {one.flag for one in indicators.values()}
     usual = dict(zip(names, state.mean.tolist(), strict=True)) if names else {}
-    first, found = not state.is_fitted, []
+    is_first, encoded = not state.is_fitted, []
+
+    def indicate(name: Any, base: float, present: bool) -> None:
+        flag = _new_name(name, "present" if present else "missing", names)
+        indicators[name] = MissingIndicator(flag, base, present)
+        names.append(flag)
+        flags.add(flag)
+
     for event in events:
         values = _present_features(event)
         for name, value in values.items():
@@ -70,96 +74,127 @@ def encode_events(state: State, events: Iterable[dict[Any, Any]]) -> EncodedEven
                 continue
             usual[name] = value
             names.append(name)
-            if not first:  # a map knows values as they are
-                base = value if state.config.text is None else 0.0
-                gaps[name] = MissingIndicator(_unused(name, "present", names), base, True)
-                names.append(gaps[name].flag)
-                flags.add(gaps[name].flag)
+            if not is_first:  # a map takes values as they are
+                indicate(name, value if state.config.text is None else 0.0, present=True)
         for name in usual:
-            if name not in values and name not in gaps and name not in flags:
-                gaps[name] = MissingIndicator(_unused(name, "missing", names), usual[name], False)
-                names.append(gaps[name].flag)
-                flags.add(gaps[name].flag)
-        found.append(_told(values, gaps))
-        first = False
-    place = {name: j for j, name in enumerate(names)}
-    rows = np.zeros((len(found), len(names)))
-    for i, event in enumerate(found):
+            if name not in values and name not in indicators and name not in flags:
+                indicate(name, usual[name], present=False)
+        encoded.append(_with_indicators(values, indicators))
+        is_first = False
+    position = {name: j for j, name in enumerate(names)}
+    rows = np.zeros((len(encoded), len(names)))
+    for i, event in enumerate(encoded):
         for name, value in event.items():
-            rows[i, place[name]] = value
-    return EncodedEvents(rows, names, _fill(gaps, place))
+            rows[i, position[name]] = value
+    there = [
+        (position[name], position[flag], base, present)
+        for name, (flag, base, present) in indicators.items()
+        if name in position and flag in position
+    ]
+    columns = map(list, zip(*there, strict=True)) if there else ([], [], [], [])
+    return rows, names, MeanImputation.of(*columns)
 
 
-class Layout:
-    """Positions of features and indicators, to make rows of single events with little overhead."""
+class ImputedEvents:
+    """Single events with missing features, in place of the compiled events of a SingleEventModel.
 
-    def __init__(self, state: State) -> None:
-        names, gaps = list(state.names or []), known(state)
+    ``learns`` has the moments as they are, and ``scores`` those that ``fill`` has imputed.
+    """
+
+    def __init__(self, state: State, learns: Any, scores: Any, fill: OpenFill | None) -> None:
+        self._learns, self._scores, self._fill, self._is_old = learns, scores, fill, True
+        names, indicators = list(state.names or []), missing_indicators(state)
         at = {name: j for j, name in enumerate(names)}
-        flags = {gap.flag for gap in gaps.values()}
-        self._blank = [0.0] * len(names)
-        self._plain = {name: at[name] for name in names if name not in gaps and name not in flags}
-        self._gaps: dict[Any, tuple[int, int, float, float]] = {}
-        for name, gap in gaps.items():
-            j, by = at[name], at[gap.flag]
-            if gap.present:
-                self._gaps[name] = j, by, gap.base, 1.0
-            else:
-                self._gaps[name] = j, by, 0.0, 0.0
-                self._blank[j], self._blank[by] = gap.base, 1.0
+        optional = {*indicators, *(one.flag for one in indicators.values())}
+        self._empty = [0.0] * len(names)
+        self._required = {name: at[name] for name in names if name not in optional}
+        self._optional: dict[Any, tuple[int, int, float, float]] = {}
+        for name, (flag, base, present) in indicators.items():
+            j, by = at[name], at[flag]
+            self._optional[name] = (j, by, base, 1.0) if present else (j, by, 0.0, 0.0)
+            if not present:
+                self._empty[j], self._empty[by] = base, 1.0
 
     def row(self, event: dict[Any, Any]) -> list[float] | None:
-        """Return an event as a row; None if it has a new feature, or lacks one for the first time.
+        """Return an event as a row; None if a feature is new or is missing for the first time.
 
-        Only values that are Python's floats are taken; others are for :func:`encode_events`.
+        Only Python floats are converted; :func:`encode_events` converts other values.
         """
-        row, found = self._blank.copy(), 0
+        row, found = self._empty.copy(), 0
         for name, value in event.items():
-            if value is None or value != value:  # as absent as what it does not name
+            if value is None or value != value:  # missing
                 continue
             if type(value) is not float or not -MAX_ABS_VALUE <= value <= MAX_ABS_VALUE:
                 return None
-            gap = self._gaps.get(name)
-            if gap is not None:
-                j, by, base, flag = gap
+            optional = self._optional.get(name)
+            if optional is not None:
+                j, by, base, flag = optional
                 row[j], row[by] = value - base, flag
-            elif name in self._plain:
-                row[self._plain[name]] = value
+            elif name in self._required:
+                row[self._required[name]] = value
                 found += 1
             else:
                 return None
-        return row if found == len(self._plain) else None
+        return row if found == len(self._required) else None
 
+    def learn(self, event: dict[Any, Any], slot: int, w: float) -> bool:
+        """Learn an event of the class in a slot; return whether it is not new."""
+        row = self.row(event)
+        if row is not None:
+            self._is_old = True
+            self._learns.learn_array(np.array(row), slot, w)
+        return row is not None
 
-def filling(state: State) -> MeanImputation | None:
-    """Which features may be missing, at their places as they are now."""
-    return _fill(known(state), {name: j for j, name in enumerate(state.names or [])})
+    def changed(self) -> None:
+        """Solve again before the next score."""
+        self._is_old = True
+        self._learns.changed()
+
+    def best(self, event: dict[Any, Any]) -> int:
+        """Return the position of the label; −1 if the event is new."""
+        row = self._imputed(event)
+        return -1 if row is None else int(self._scores.best_array(row))
+
+    def probabilities(self, event: dict[Any, Any], stream: bool) -> Any:
+        """Return probabilities (c,); None if the event is new."""
+        row = self._imputed(event)
+        return None if row is None else self._scores.probabilities_array(row, stream)
+
+    def _imputed(self, event: dict[Any, Any]) -> Vector | None:
+        found = self.row(event)
+        row = None if found is None else np.array(found)
+        if row is None or self._fill is None:
+            return row
+        if self._is_old:
+            self._fill.update()
+            self._scores.changed()
+            self._is_old = False
+        return self._fill.row(row)
 
 
 def encode_event(state: State, event: dict[Any, Any]) -> Vector:
-    """One event that is to be predicted, as the model knows its features, of shape (d,)."""
-    values = _present_features(event)
-    gaps, row = known(state), np.zeros(state.n_inputs)
-    flags = {gap.flag for gap in gaps.values()}
-    told = _told(values, gaps)
+    """Encode one event that is to be predicted, (d,)."""
+    indicators, row = missing_indicators(state), np.zeros(state.n_inputs)
+    optional = {*indicators, *(one.flag for one in indicators.values())}
+    values = _with_indicators(_present_features(event), indicators)
     for j, name in enumerate(state.names or []):
-        if name in told:
-            row[j] = told[name]
-        elif name not in gaps and name not in flags:  # it was never missing: the mean
+        if name in values:
+            row[j] = values[name]
+        elif name not in optional:  # it was never missing: the mean
             row[j] = state.mean[j]
     return row
 
 
-def merge_contributions(state: State, reasons: dict[Any, float]) -> dict[Any, float]:
-    """Reasons by feature, in which whether it is there counts with what it is."""
-    result = dict(reasons)
-    for name, gap in known(state).items():
-        result[name] += result.pop(gap.flag)
+def merge_contributions(state: State, contributions: dict[Any, float]) -> dict[Any, float]:
+    """Add the contributions of indicators to those of their features."""
+    result = dict(contributions)
+    for name, one in missing_indicators(state).items():
+        result[name] += result.pop(one.flag)
     return result
 
 
 def _present_features(event: dict[Any, Any]) -> dict[Any, float]:
-    """Features that an event has; None and NaN are as absent as what it does not name."""
+    """Return the features of an event that are neither None nor NaN."""
     return {
         name: validation.number(name, value)
         for name, value in event.items()
@@ -167,58 +202,60 @@ def _present_features(event: dict[Any, Any]) -> dict[Any, float]:
     }
 
 
-def _told(values: dict[Any, float], gaps: dict[Any, MissingIndicator]) -> dict[Any, float]:
-    """Values of one event, and what its indicators say."""
+def _with_indicators(
+    values: dict[Any, float], indicators: dict[Any, MissingIndicator]
+) -> dict[Any, float]:
+    """Return the values of one event and of its indicators."""
     result = dict(values)
-    for name, gap in gaps.items():
-        if gap.present and name in values:
-            result[name], result[gap.flag] = values[name] - gap.base, 1.0
-        elif not gap.present and name not in values:
-            result[name], result[gap.flag] = gap.base, 1.0
+    for name, (flag, base, present) in indicators.items():
+        if present and name in values:
+            result[name], result[flag] = values[name] - base, 1.0
+        elif not present and name not in values:
+            result[name], result[flag] = base, 1.0
     return result
 
 
-def _unused(name: Any, what: str, names: list[Any]) -> Any:
-    """A name for an indicator that no feature has."""
+def _new_name(name: Any, what: str, names: list[Any]) -> Any:
+    """Return a name for an indicator that no feature has."""
     flag: Any = f"{name} is {what}" if isinstance(name, str) else (name, what)
     while flag in names:
         flag = f"{flag}'" if isinstance(flag, str) else (*flag, "'")
     return flag
 
 
-def _fill(gaps: dict[Any, MissingIndicator], place: dict[Any, int]) -> MeanImputation | None:
-    there = {n: gap for n, gap in gaps.items() if n in place and gap.flag in place}
-    return MeanImputation.of(
-        [place[name] for name in there],
-        [place[gap.flag] for gap in there.values()],
-        [gap.base for gap in there.values()],
-        [gap.present for gap in there.values()],
-    )
+def event_row(event: dict[Any, Any], columns: dict[Any, int], width: int) -> Vector:
+    """Return the features of an event (d,) by position; absent is 0, new features are ignored."""
+    row = np.zeros(width)
+    for name, value in event.items():
+        number, j = validation.number(name, value), columns.get(name)
+        if j is not None:
+            row[j] = number
+    return row
 
 
-def grouped(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
-    """Rows of each label, and the labels in order of arrival, of whatever type they are."""
-    labels = list(dict.fromkeys([*known.tolist(), *y.tolist()]))
+def grouped(y: Labels, before: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
+    """Return the rows of each label, and the labels of any type in order of arrival."""
+    labels = list(dict.fromkeys([*before.tolist(), *y.tolist()]))
     slots = {label: k for k, label in enumerate(labels)}
     codes = np.array([slots[label] for label in y.tolist()], dtype=np.intp)
-    same = len(labels) == len(known)
-    return groups(codes, len(labels)), known if same else objects_of(labels)
+    same = len(labels) == len(before)
+    return groups(codes, len(labels)), before if same else object_array(labels)
 
 
-def bad_weight(w: Any) -> ValueError:
-    """What is wrong with a weight."""
-    return ValueError(f"w={w!r} must be a finite weight that is not negative")
+def invalid_weight(w: Any) -> ValueError:
+    """Return the error of a weight."""
+    return ValueError(f"w must be a finite weight that is not negative; got {w!r}")
 
 
 def require_label(label: Any) -> None:
-    """Raise if a label is NaN, or None, which stands for a label that is not known yet."""
+    """Raise if a label is NaN or None."""
     if label is None or label != label:
-        told = "None" if label is None else "NaN"
-        raise ValueError(f"a label is {told}; drop the event, or learn it when its label is known")
+        found = "None" if label is None else "NaN"
+        raise ValueError(f"a label is {found}; drop the event, or learn it when it has a label")
 
 
-def event_of(x: Any) -> dict[Any, Any]:
-    """An event as a dict, of a mapping or of pairs."""
+def as_event(x: Any) -> dict[Any, Any]:
+    """Return a mapping or pairs as a dict."""
     try:
         return dict(x)
     except (TypeError, ValueError):
@@ -228,16 +265,18 @@ def event_of(x: Any) -> dict[Any, Any]:
         ) from None
 
 
-def require_numbers(rows: Matrix, names: list[Any]) -> None:
-    """Raise unless all values are numbers in bounds, naming the feature."""
-    bad = np.argwhere(~(np.abs(rows) <= validation.MAX_ABS_VALUE))
+def check_rows(rows: Matrix, names: list[Any], labels: list[Any] | None = None) -> None:
+    """Raise unless all values are finite numbers in bounds, and each row has a label."""
+    if labels is not None and len(labels) != len(rows):
+        raise ValueError(f"{len(rows)} rows and {len(labels)} labels do not match")
+    bad = np.argwhere(~(np.abs(rows) <= MAX_ABS_VALUE))
     if len(bad):
         i, j = bad[0]
         validation.number(names[j], rows[i, j])
 
 
-def matrix_of(X: Any) -> tuple[Matrix, list[Any]]:
-    """Rows of a frame, of shape (n, d), and the names of its columns."""
+def frame_rows(X: Any) -> tuple[Matrix, list[Any]]:
+    """Return the rows (n, d) of a frame, and the names of its columns."""
     frame = utils.dataframe.into_frame(X)
     names = list(X.columns) if hasattr(X, "iloc") else list(frame.columns)
     try:
@@ -250,53 +289,32 @@ def matrix_of(X: Any) -> tuple[Matrix, list[Any]]:
     return rows, names
 
 
-def labels_of(y: Any) -> list[Any]:
-    """Labels as Python objects, of a series, an array or a list."""
+def label_list(y: Any) -> list[Any]:
+    """Return labels of a series, an array or a list as Python objects."""
     for name in ("to_pylist", "to_list", "tolist"):
         if hasattr(y, name):
             return list(getattr(y, name)())
     return list(y)
 
 
-def numbers_of(w: Any) -> Any:
-    """Weights as NumPy takes them."""
-    return w.to_numpy() if hasattr(w, "to_numpy") else w
-
-
-def objects_of(labels: list[Any]) -> Labels:
-    """An array of labels as they are, tuples included."""
+def object_array(labels: list[Any]) -> Labels:
+    """Return labels as an array of objects, which may be tuples."""
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
     return array
 
 
-def require_same_options(mine: Options, theirs: Options) -> None:
-    """Raise unless two models learn and look in the same way; who calibrates may differ."""
-    for name, value in vars(mine).items():
-        if value != getattr(theirs, name) and name != "calibrate":
-            raise ValueError(
-                f"cannot merge models with different options: {name} is {value!r} here and "
-                f"{getattr(theirs, name)!r} there"
-            )
-
-
-def joined(mine: State, theirs: State, limit: float) -> State:
-    """What was learned here, followed by what was learned there; both stay as they are."""
-    if mine.config != theirs.config:
-        raise ValueError(
-            "cannot merge models with different options: feature_map is "
-            f"{mine.config.text!r} here and {theirs.config.text!r} there"
-        )
+def merge_states(mine: State, theirs: State, limit: float) -> State:
+    """Return the state of all events of both; both stay as they are."""
     if mine.warmup is not None or theirs.warmup is not None:
         raise ValueError(
             f"merging must wait until the maps are fixed, by {mine.config.rows} events"
         )
     if not (mine.is_fitted and theirs.is_fitted):
         return (mine if mine.is_fitted else theirs).copy()
-    known = mine.names or []
-    names = known + [name for name in theirs.names or [] if name not in set(known)]
-    places = {name: j for j, name in enumerate(names)}
-    at = np.array([places[name] for name in theirs.names or []], dtype=np.intp)
+    names = list(dict.fromkeys([*(mine.names or []), *(theirs.names or [])]))
+    position = {name: j for j, name in enumerate(names)}
+    at = np.array([position[name] for name in theirs.names or []], dtype=np.intp)
     wide = mine.copy().with_features(names, limit) if names else mine.copy()
     if theirs.names:
         theirs = theirs.reindex_features(at, names, limit)
@@ -304,17 +322,17 @@ def joined(mine: State, theirs: State, limit: float) -> State:
         theirs = theirs.copy().with_features(names, limit)
     if wide.fixed != theirs.fixed:
         raise ValueError(
-            "cannot merge models whose maps were fixed by different events; let both go on from "
-            "copies of one model"
+            "cannot merge models whose maps were fixed by different events; let both continue "
+            "from copies of one model"
         )
     return wide.merge(theirs, limit)
 
 
-def require_possible(state: State, options: Options) -> None:
-    """Raise if this model can take nothing back."""
+def require_unlearnable(state: State, options: Options) -> None:
+    """Raise if this model cannot unlearn events."""
     if options.decay.is_active:
         raise ValueError(
-            "unlearning is not possible with half_life: how far an event has faded is not known; "
+            "unlearning is not possible with half_life: how far an event has decayed is not known; "
             "use river.utils.Rolling without half_life to unlearn what is old"
         )
     if state.warmup is not None:
@@ -323,74 +341,55 @@ def require_possible(state: State, options: Options) -> None:
         )
 
 
-def require_known(state: State, rows: Matrix, names: list[Any], labels: list[Any]) -> None:
+def require_seen(state: State, rows: Matrix, names: list[Any], labels: list[Any]) -> None:
     """Raise if an event has a label or a feature that no learned event has; absent means 0."""
-    known, seen = set(state.names or ()), set(state.moments.labels[state.moments.n > 0].tolist())
-    new = [j for j, name in enumerate(names) if name not in known]
+    columns, seen = set(state.names or ()), state.moments.labels[state.moments.n > 0].tolist()
+    new = [j for j, name in enumerate(names) if name not in columns]
     for row, label in zip(rows, labels, strict=True):
-        strange = [names[j] for j in new if row[j]]
-        if strange or label not in seen:
+        unseen = [names[j] for j in new if row[j]]
+        if unseen or label not in seen:
             raise ValueError(
                 f"cannot unlearn an event of label {label!r}"
-                + (f" with feature {strange[0]!r}" if strange else "")
+                + (f" with feature {unseen[0]!r}" if unseen else "")
                 + ": none was ever learned"
             )
 
 
-def without(state: State, batch: Batch, options: Options, limit: float) -> State:
-    """What is learned without these events; features that no event is left with are gone too."""
-    chunk = state.moments_of_batch(batch, limit)
+def unlearn_events(state: State, batch: Batch, options: Options, limit: float) -> State:
+    """Return the state without these events, and without features that are 0 in all others."""
     names = [repr(name) for name in state.names or ("nothing",)]
     if state.fixed is not None:
         names = state.fixed.names(names)
-    left = state.unlearn(chunk, options, lambda j: f"feature {names[j]}")
+    left = state.unlearn(
+        state.moments_of_batch(batch, limit), options, lambda j: f"feature {names[j]}"
+    )
     if not left.is_fitted:
         return State.empty(state.config, 1, [])  # nothing is left, not even a name
     if left.fixed is None and left.names and left.fill is None:
-        held = left.moments.nonconstant_weight[:, 0].max(axis=0) > 0.0
-        if not held.any():  # a row has at least one feature, if without a name
+        kept = left.moments.nonconstant_weight[:, 0].max(axis=0) > 0.0
+        if not kept.any():  # a row has at least one feature, if without a name
             return replace(left.select_features(np.zeros(1, np.intp)), names=[])
-        if not held.all():
-            return left.select_features(np.flatnonzero(held))
+        if not kept.all():
+            return left.select_features(np.flatnonzero(kept))
     return left
 
 
-def explained_one(
-    scores: Scores, state: State, options: Options, row: Vector, y: Any
-) -> dict[Any, float]:
-    """Contributions by feature to the score of a label, or of the predicted one if it is None."""
-    labels = scores.classes.labels.tolist()
-    label = scores.classes.best(scores.of(row[None]))[0] if y is None else y
-    if label not in labels:
-        raise never_learned(label)
-    found = explain([(scores, state.moments)], options, row[None], None).for_class(label)
-    return dict(zip(state.names or [], found.values[0].tolist(), strict=False))
-
-
-def never_learned(label: Any) -> ValueError:
-    """What is wrong with a label that nothing is known of."""
-    return ValueError(f"no event of label {label!r} was ever learned: there are no reasons for it")
-
-
-def contents_of(params: dict[str, Any], absent: str, state: State) -> Contents:
-    """What a file is to hold of a model of events, in which absent features mean this."""
+def pack_events(params: dict[str, Any], absent: str, state: State) -> Contents:
+    """Return the contents of a file for a model of events."""
     names = state.names or []
     if not state.is_fitted or not names:
         raise ValueError("this model has learned no feature yet; there is nothing to save")
-    strange = [name for name in names if not isinstance(name, str)]
-    if strange:
-        raise TypeError(
-            f"feature {strange[0]!r} is not named by text, and files know no other names; "
-            "use str(name) in the events"
-        )
-    contents = pack_ridge(params, _relabelled(state, _typed), names)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"feature {name!r} must have a text as name; use str(name) in events")
+    contents = pack_ridge(params, _relabel(state, _typed_array), names)
     if absent == "zero":
         return contents
     return replace(contents, facts={**contents.facts, "absent": absent})
 
 
-def learned_of(contents: Contents) -> tuple[dict[str, Any], State]:
-    """Parameters and what was learned, from a file, checked as if a stranger had written it."""
+def unpack_events(contents: Contents) -> tuple[dict[str, Any], State]:
+    """Return the parameters and the state of an untrusted file."""
     facts = dict(contents.facts)
     absent = facts.pop("absent", "zero")
     check_file(absent in ("zero", "missing"), "absent features of an unknown meaning")
@@ -398,41 +397,41 @@ def learned_of(contents: Contents) -> tuple[dict[str, Any], State]:
     contents = replace(contents, facts=facts)
     if contents.stream is not None:
         raise ModelFileError(
-            "was learned from files, whose columns become features by rules that events do not know"
+            "was learned from files, whose columns are encoded by rules that events do not have"
         )
     model = unpack_ridge(contents)
     names = feature_names(contents, model.n_features)
     if names is None:
         raise ModelFileError(
-            "has no names of features, which events need; let it learn from data frames"
+            "has no names of features, which events require; let it learn from data frames"
         )
     params = {**model.params.given, "absent": absent}
     if isinstance(params["feature_map"], FittedMap):
         raise ModelFileError("has a map that was given to it fixed, which only arrays can have")
-    state = _relabelled(model.state, lambda labels: objects_of(labels.tolist()))
+    state = _relabel(model.state, lambda labels: object_array(labels.tolist()))
     return params, replace(state, names=names.tolist())
 
 
-def _relabelled(state: State, as_wanted: Any) -> State:
-    """The same with labels of another type of array."""
+def _relabel(state: State, convert: Callable[[Labels], Labels]) -> State:
+    """Return a state whose labels are converted to another type of array."""
     state = state.copy()
     moments, calibration, warmup = state.moments, state.calibration, state.warmup
-    moments.labels = as_wanted(moments.labels)
+    moments.labels = convert(moments.labels)
     if calibration is not None:
-        calibration = replace(calibration, labels=as_wanted(calibration.labels))
+        calibration = replace(calibration, labels=convert(calibration.labels))
     progressive = state.progressive
     if progressive is not None:
-        progressive = progressive.relabeled(as_wanted)
+        progressive = progressive.relabeled(convert)
     if warmup is not None:
-        warmup = replace(warmup, y=as_wanted(warmup.y))
+        warmup = replace(warmup, y=convert(warmup.y))
     return replace(
         state, moments=moments, calibration=calibration, warmup=warmup,
         declared=moments.labels[:0], progressive=progressive, names=None,
     )  # fmt: skip
 
 
-def _typed(labels: Labels) -> Labels:
-    """Labels as an array of their type, where they have one."""
+def _typed_array(labels: Labels) -> Labels:
+    """Return labels as an array of their type, if they have one type."""
     values = labels.tolist()
     kinds = {type(label) for label in values}
     if len(kinds) == 1 and kinds <= {str, int, bool}:

@@ -155,11 +155,9 @@ class OpenFill:
         self.moments = fill.filled(raw).moments
         self.shift = np.zeros((2, len(fill.at)))
         self._present = fill.present.astype(np.uint8)
-        self.is_current = False
 
     def update(self) -> None:
         """Impute again, after the raw moments have changed."""
-        self.is_current = True
         fill, raw, now = self.fill, self.raw, self.moments
         fill_moments(
             raw.N, raw.anchor, raw.mean, raw.C, fill.at, fill.by, fill.base, self._present,

@@ -488,8 +488,13 @@ class TableModel:
             w = None if whole.weight is None else whole.weight[order]
             rows = whole._replace(X=whole.X[order], y=whole.y[order], weight=w)
             self._prepare(source.name, rows, self.encoding, [])
+            n, found = len(rows.y), list[ScoredRows]()
             with one_thread():
-                self.estimator.learn(rows.X, rows.y, w)
+                parts = scored_parts(self.estimator, 0, n, rows, self.chunk_rows, needs_all=False)
+                for part, scored in parts:
+                    found += scored
+                    self.estimator.learn(part.X, part.y, part.weight)
+            self.recent = push_scores(None, found, self.classes, n)
         return self.rows
 
     def unlearn_frame(self, source: FrameSource, weight: Vector | None = None) -> int:

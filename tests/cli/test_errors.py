@@ -1,11 +1,19 @@
-"""A message names settings; whoever shows it spells them."""
+"""Messages name settings, which Python and the command line spell."""
 
 import pickle
 
 import pytest
 
 from counterpoise.cli.messages import format_as_options
-from counterpoise.errors import DataError, Message, OptionValue, Suggestion, format_as_arguments
+from counterpoise.errors import (
+    DataError,
+    Message,
+    OptionValue,
+    Suggestion,
+    finite,
+    format_as_arguments,
+    printable,
+)
 
 SPELLED = [
     (OptionValue("columns", {"amount": "drop"}), "--drop amount", 'columns={"amount": "drop"}'),
@@ -56,3 +64,8 @@ def test_an_error_goes_to_other_processes():
     assert str(again) == str(error) == 'no weight; leave it out with columns={"a": "drop"}'
     assert again.message.spelled(format_as_options) == "no --weight; leave it out with --drop a"
     assert str(DataError("only words")) == "only words"
+
+
+def test_invisible_characters_and_infinite_numbers_are_replaced():
+    assert printable("café \x1b[31m\n") == r"café \x1b[31m\n"
+    assert finite({"offset": [1.5, float("-inf")]}) == {"offset": [1.5, None]}
