@@ -307,9 +307,7 @@ def object_array(labels: list[Any]) -> Labels:
 def merge_states(mine: State, theirs: State, limit: float) -> State:
     """Return the state of all events of both; both stay as they are."""
     if mine.warmup is not None or theirs.warmup is not None:
-        raise ValueError(
-            f"merging must wait until the maps are fixed, by {mine.config.rows} events"
-        )
+        raise ValueError(f"merging must wait for {mine.config.rows} events, until the map is fixed")
     if not (mine.is_fitted and theirs.is_fitted):
         return (mine if mine.is_fitted else theirs).copy()
     names = list(dict.fromkeys([*(mine.names or []), *(theirs.names or [])]))
