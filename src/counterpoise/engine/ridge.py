@@ -205,7 +205,7 @@ class RidgeModel:
         called = called if names is None else [str(name) for name in names]
         fixed = self.state.fixed
         return summarize(
-            self.state, self.params.options, called if fixed is None else fixed.names(called)
+            self.state, self.params.options, called if fixed is None else fixed.map.names(called)
         )
 
     # Learning
@@ -364,7 +364,7 @@ class RidgeModel:
         if fixed is None:
             return [validation.feature_name(j, names) for j in range(self.n_features)]
         called = [f"x{j}" for j in range(self.n_features)] if names is None else names
-        return [f"term {name!r}" for name in fixed.names([str(name) for name in called])]
+        return [f"term {name!r}" for name in fixed.map.names([str(name) for name in called])]
 
     # Features
 

@@ -282,19 +282,19 @@ class State:
         if self.warmup is not None:
             labels, n = joined(self.warmup.y, y), len(self.warmup.y)
             before = replace(self.warmup, y=labels[:n])
-            rows = before.followed(X, labels[n:], weight, batch.t)
+            rows = before.appended(X, labels[n:], weight, batch.t)
         seen = rows
         if self.fill is not None:  # by the mean of the rows that fix the map
             first = slice(self.plan.rows)
             X, weight = rows.X[first], rows.weight[first]
             seen = Warmup(self.fill.rows(X, weight), rows.y[first], weight)
-        fixed = seen.fixed(self.plan.map) if len(rows.X) else None
+        fixed = seen.fit_map(self.plan.map) if len(rows.X) else None
         if fixed is not None and self.fill is not None:
             fixed = fixed.with_missing(self.fill.at, self.fill.by, self.fill.present)
         everything = replace(batch, X=rows.X, y=rows.y, weight=rows.weight, t=rows.t)
         with np.errstate(over="ignore", invalid="ignore"):
             chunk = replace(self, fixed=fixed)._gathered(everything, limit, None)
-        kept = None if fixed is None or rows.is_complete(self.plan.map) else rows
+        kept = None if fixed is None or len(rows.X) >= self.plan.map.rows else rows
         return self._with(moments=chunk, declared=declared, fixed=fixed, warmup=kept)
 
     def unlearn(self, chunk: Moments, options: Options, name_of: Callable[[int], str]) -> State:
@@ -362,7 +362,7 @@ class State:
             require_room(len(self.moments.n), d, limit, mapped=False)
         else:
             known = names if self.names is None else [repr(name) for name in names]
-            fixed, moved = fixed.placed(at, known)
+            fixed, moved = fixed.with_features(at, known)
             d = fixed.size
         if warmup is not None:
             X = np.zeros((len(warmup.X), len(names)))
@@ -384,7 +384,7 @@ class State:
         """The same for rows without some features, which were 0 in every row."""
         fixed, terms = self.fixed, at
         if fixed is not None:
-            fixed, terms = fixed.only(at)
+            fixed, terms = fixed.select_features(at)
         plan = self.plan if self.plan.given is None else replace(self.plan, given=fixed)
         names = None if self.names is None else [self.names[j] for j in at.tolist()]
         return self._with(

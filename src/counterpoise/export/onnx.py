@@ -25,11 +25,16 @@ from counterpoise.engine.averaging import Average
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.export.exportable import missing_value_constants, scores_to_export
 from counterpoise.feature_maps import FittedMap, Map
-from counterpoise.feature_maps.base import Union
+from counterpoise.feature_maps.base import MapUnion
 from counterpoise.feature_maps.fitted import CLIP_DEVIATIONS
 from counterpoise.feature_maps.kernel_maps import Landmarks, RandomFourier
 from counterpoise.feature_maps.piecewise import KNOTS, Hinges, Ranks
-from counterpoise.feature_maps.polynomial import Interactions, Polynomial, ReducedPolynomial, recipe
+from counterpoise.feature_maps.polynomial import (
+    Interactions,
+    Polynomial,
+    ReducedPolynomial,
+    monomial_factors,
+)
 from counterpoise.solver.calibration import MAX_ABS_LOGIT, MAX_LOGIT, MIN_SLOPE, CalibrationCurve
 from counterpoise.solver.link import Link
 from counterpoise.solver.score_functions import LinearScores, QuadraticScores
@@ -384,12 +389,12 @@ def _mapped(the_map: Map, made: Graph, Z: str, drawn: Matrix) -> list[str]:
 
 @_mapped.register
 def _(the_map: Polynomial, made: Graph, Z: str, drawn: Matrix) -> list[str]:
-    return _products(made, Z, recipe(drawn.shape[1], the_map.order, False))
+    return _products(made, Z, monomial_factors(drawn.shape[1], the_map.order, False))
 
 
 @_mapped.register
 def _(the_map: Interactions, made: Graph, Z: str, drawn: Matrix) -> list[str]:
-    return _products(made, Z, recipe(drawn.shape[1], the_map.order, True))
+    return _products(made, Z, monomial_factors(drawn.shape[1], the_map.order, True))
 
 
 def _products(made: Graph, Z: str, steps: Sequence[tuple[Any, Any]]) -> list[str]:
@@ -464,7 +469,7 @@ def _(the_map: Ranks, made: Graph, Z: str, drawn: Matrix) -> list[str]:
 
 
 @_mapped.register
-def _(the_map: Union, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+def _(the_map: MapUnion, made: Graph, Z: str, drawn: Matrix) -> list[str]:
     blocks, at = [], 0
     for part in the_map.maps:
         blocks += _mapped(part, made, Z, drawn[at : at + part.n_params_per_feature])

@@ -340,7 +340,7 @@ def without(state: State, batch: Batch, options: Options, limit: float) -> State
     chunk = state.gathered(batch, limit)
     names = [repr(name) for name in state.names or ("nothing",)]
     if state.fixed is not None:
-        names = state.fixed.names(names)
+        names = state.fixed.map.names(names)
     left = state.unlearn(chunk, options, lambda j: f"feature {names[j]}")
     if not left.begun:
         return State.empty(state.plan, 1, [])  # nothing is left, not even a name

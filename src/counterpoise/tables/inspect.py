@@ -56,7 +56,7 @@ def standardized_coefficients(stored: TableModel) -> tuple[list[str], Matrix | N
     fixed = model.state.fixed
     if fixed is None:
         return names, weights, None
-    return unique(fixed.names(names)), weights, fixed.map.text
+    return unique(fixed.map.names(names)), weights, fixed.map.text
 
 
 def by_class(model: RidgeModel) -> tuple[Matrix, Matrix, Vector]:
