@@ -156,7 +156,7 @@ def averaged(
         if isinstance(scores, RidgePathScores):
             found = scores.weighted(factor, ridge)
             if len(seen) > 2:
-                found = found.placed(seen, -np.inf)
+                found = found.for_classes(seen, -np.inf)
             parts.append(Part(name, fixed, found))
         else:
             parts.append(Part(name, fixed, _scaled(scores, float(factor[0]), seen)))

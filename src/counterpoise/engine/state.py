@@ -42,7 +42,7 @@ from counterpoise.solver.mapped_moments import (
     terms_of,
 )
 from counterpoise.solver.options import Options, has_label_weights, warn_unseen_labels
-from counterpoise.solver.scores import Scores, solve_scores, without
+from counterpoise.solver.scores import Scores, solve_scores, subtract_checked
 from counterpoise.stepwise.single_event import SingleEventModel, open_single_event
 from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, Names
 
@@ -304,7 +304,7 @@ class State:
         stay, except for classes of which no row is left. The scoring model, which contains these
         rows, does not.
         """
-        moments = without(self.moments, chunk, options, name_of)
+        moments = subtract_checked(self.moments, chunk, options, name_of)
         calibration = self._counted()
         if calibration is not None:
             calibration = calibration.restrict_to(moments.labels[moments.n > 0])

@@ -485,13 +485,13 @@ def _decide(made: Graph, X: str, scores: Scores) -> None:
     classes = scores.classes
     solution: Any = scores.solution
     labels, seen = classes.labels, np.flatnonzero(classes.seen)
-    out = made.output("score", np.dtype(float), ["n", classes.problems])
+    out = made.output("score", np.dtype(float), ["n", classes.n_scores])
     if isinstance(solution, Average):
         sums = [_scored(made, X, part.fixed, part.solution, "") for part in solution.parts]
         f = made.node("Sum", *sums, name=out)
     else:
         f = _scored(made, X, scores.fixed, solution, out)
-    if classes.problems == 1:
+    if classes.n_scores == 1:
         ahead = made.node("Greater", f, made.constant(0.0))
         code = made.node("Cast", ahead, to=_type(np.dtype(np.int64)))
         best = made.node("Reshape", code, made.constant(np.array([-1], dtype=np.int64)))

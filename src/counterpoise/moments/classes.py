@@ -49,7 +49,7 @@ class Classes:
         return flags
 
     @property
-    def problems(self) -> int:
+    def n_scores(self) -> int:
         """Number of columns of the scores."""
         return n_score_columns(len(self.labels))
 
