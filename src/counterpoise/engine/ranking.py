@@ -80,9 +80,9 @@ def for_raw_rows(
     """Return scores of rows with imputed values as a function of rows as they are."""
     if isinstance(weights, RidgePathScores):
         return RidgePathScores(
-            filled.raw.anchor.copy(), filled.turned(weights.coef), weights.offset
+            filled.raw.anchor.copy(), filled.coefficients_for_raw_rows(weights.coef), weights.offset
         )
-    found = filled.of_rows(weights)
+    found = filled.for_raw_rows(weights)
     assert isinstance(found, QuadraticScores)
     return found
 

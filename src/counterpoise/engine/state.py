@@ -30,7 +30,7 @@ from counterpoise.moments.classes import Classes, union
 from counterpoise.moments.decay import NO_DECAY, Decay
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.calibration import Calibration
-from counterpoise.solver.imputation import ImputedMoments, MeanImputation, OpenFill, change_base
+from counterpoise.solver.imputation import ImputedMoments, MeanImputation, change_base
 from counterpoise.solver.link import link_of
 from counterpoise.solver.mapped_moments import (
     clipped,
@@ -513,7 +513,7 @@ class State:
             found = replace(found, link=link_of(moments, classes, options, found.solution))
         if filled is None:
             return found
-        return replace(found, solution=filled.of_rows(found.solution))
+        return replace(found, solution=filled.for_raw_rows(found.solution))
 
     @property
     def _fills(self) -> bool:
@@ -527,7 +527,7 @@ class State:
             return None
         if self._filled is None or self._filled[0] != self.version:
             assert self.fill is not None
-            self._filled = self.version, self.fill.filled(self.moments)
+            self._filled = self.version, ImputedMoments.of(self.fill, self.moments)
         return self._filled[1]
 
     @property
@@ -547,9 +547,7 @@ class State:
             return X
         result = X.copy()
         if self.fixed is None:
-            shift, constant = self.fill.shifts(self.moments)
-            result[:, self.fill.at] += shift * X[:, self.fill.by] + constant
-            return result
+            return ImputedMoments.of(self.fill, self.moments).impute(result)
         for at, by, present in self.fixed.blank:
             result[(X[:, by] != 0.0) != present, at] = self.fixed.mean[at]
         return result
@@ -660,7 +658,7 @@ class State:
 
     def open_filled(
         self, options: Options, classes: Classes
-    ) -> tuple[SingleEventModel, SingleEventModel, OpenFill | None] | None:
+    ) -> tuple[SingleEventModel, SingleEventModel, ImputedMoments | None] | None:
         """Open moments to single rows where values may be missing; None where only batches will do.
 
         The first takes rows as they are, to learn them. The second scores rows that the third has
@@ -672,7 +670,7 @@ class State:
         learns = open_single_event(raw, classes, options, None, self.version)
         if learns is None or self.fill is None:
             return None if learns is None else (learns, learns, None)
-        imputed = OpenFill(self.fill, raw)
+        imputed = ImputedMoments.of(self.fill, raw)
         scores = open_single_event(imputed.moments, classes, options, None, -1)
         return None if scores is None else (learns, scores, imputed)
 

@@ -231,7 +231,7 @@ def fill_moments(
     const uint8_t[::1] present, double[:, ::1] shift, double[::1] anchor_out, double[:, :] mean_out,
     double[:, :, :] C_out,
 ):
-    """Impute missing values after the fact, as ``filling.Fill.filled``.
+    """Impute missing values after the fact: see ``solver.imputation``.
 
     ``shift`` (2, p) becomes what an indicator adds to each feature, and what every row adds.
     """

@@ -43,7 +43,7 @@ from counterpoise.river.events import (
     without,
 )
 from counterpoise.solver.class_weights import ClassFactors, ClassWeight
-from counterpoise.solver.imputation import MeanImputation, OpenFill
+from counterpoise.solver.imputation import ImputedMoments, MeanImputation
 from counterpoise.solver.options import Options, has_label_weights
 from counterpoise.solver.scores import Scores
 from counterpoise.stepwise.single_event import SingleEventModel
@@ -151,7 +151,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         self._columns: dict[Any, int] = {}
         self._open: SingleEventModel | None = None
         self._open_gaps: (
-            tuple[SingleEventModel, SingleEventModel, OpenFill | None, Layout] | None
+            tuple[SingleEventModel, SingleEventModel, ImputedMoments | None, Layout] | None
         ) = None
         # Whether single events of known classes are learned as they come.
         self._direct = the_map is None and not plan.decay.is_timed
@@ -691,7 +691,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             fill.update()
             scores.events.changed()
             scores.version = state.version
-        return scores, fill.row(np.array(row))
+        return scores, fill.impute(np.array(row))
 
     def _row(self, x: dict[Any, Any]) -> Vector:
         """Features in the order of their columns; absent is 0, unknown is left out."""
