@@ -23,7 +23,7 @@ from scipy.linalg.lapack import dpotrf
 
 from counterpoise.arrays import Flags, Matrix, Vector
 from counterpoise.errors import PrecisionError, UnknownRowsError
-from counterpoise.moments._moments import fold, places
+from counterpoise.moments._moments import best_anchors, fold
 
 if TYPE_CHECKING:
     from counterpoise.moments.moments import Moments
@@ -247,7 +247,7 @@ def _find_constants(kept: Moments, k: int) -> tuple[Flags, Vector]:
 
 def _move_anchor(kept: Moments) -> None:
     """Let the anchor follow the rows that are left, so that means found exactly can be kept so."""
-    place = places(kept)
+    place = best_anchors(kept)
     if place is None:
         return
     shift = kept.anchor - place

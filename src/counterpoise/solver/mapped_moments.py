@@ -9,7 +9,7 @@ from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.feature_maps.fitted import SLICE
-from counterpoise.moments._moments import moderate
+from counterpoise.moments._moments import is_bounded
 from counterpoise.moments.decay import Decay
 from counterpoise.moments.moments import Moments
 from counterpoise.validation import (
@@ -23,7 +23,7 @@ from counterpoise.validation import (
 
 def require_moderate(X: Rows, chunk: Moments, names: Names | None) -> None:
     """Raise if the moments of X are not finite, or so large that later sums might not be."""
-    if moderate(chunk, MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT):
+    if is_bounded(chunk, MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT):
         return
     require_finite(X, names)
     require_light(chunk)

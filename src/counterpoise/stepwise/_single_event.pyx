@@ -7,7 +7,7 @@ from libc.math cimport exp2, fabs
 from libc.string cimport memset
 
 from counterpoise.stepwise._link cimport Linked
-from counterpoise.moments._moments cimport fade
+from counterpoise.moments._moments cimport decay
 from counterpoise.stepwise._refine cimport Refined
 from counterpoise.stepwise._step_solver cimport StepSolver
 
@@ -146,7 +146,7 @@ cdef class Events:
     cdef take_at(self, const double* x, Py_ssize_t k, double omega, double life, double t, moments):
         cdef double[::1] when = moments.when
         if t > when[0]:
-            fade(moments, exp2((when[0] - t) / life))
+            decay(moments, exp2((when[0] - t) / life))
             when[0] = t
             if self.refined is not None:
                 self.refined.unlearn()
