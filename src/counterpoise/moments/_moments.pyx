@@ -11,9 +11,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 from scipy.linalg.cython_blas cimport dsyrk
 
-# Standard deviations between the anchor and the mean of all rows: the mean is then off by at most
-# this many units in the last place of a deviation.
-cdef double MAX_ANCHOR_DISTANCE = 8.0
+# Between the anchor and the mean of all rows, in squared standard deviations: the mean is then off
+# by at most 8 units in the last place of a deviation.
+cdef double MAX_SQUARED_DISTANCE = 64.0
 cdef double MIN_CLASS_WEIGHT = 2.0 ** -600  # of a decayed class: its rows are 600 half-lives old
 cdef Py_ssize_t VALUES_IN_NEAREST_CACHE = 2048
 
@@ -289,7 +289,7 @@ def recentre(double n, const double[::1] about, double[:, :] C, bint anyway):
 def place_products(
     const double[:, :] P, double n, const double[::1] mu, const Py_ssize_t[::1] at, double[:, :] C
 ):
-    """Write products of sparse features about their means into C; of P the lower triangle counts."""
+    """Write products of sparse features about their means into C; P is a lower triangle."""
     cdef Py_ssize_t i, j
     cdef double value
     with nogil:
@@ -389,7 +389,7 @@ cdef double best_anchor(const MomentsView* s, const MomentsView* b, Py_ssize_t j
                 off = (b.mean[k * s.d + j] + apart) - m
                 v += b.C[k * b.size + j * (b.stride + 1)] + b.n[k] * (off * off)
     v /= total
-    return round_to_grid(s.anchor[j] + m, sqrt(v)) if m * m > MAX_ANCHOR_DISTANCE * MAX_ANCHOR_DISTANCE * v else s.anchor[j]
+    return round_to_grid(s.anchor[j] + m, sqrt(v)) if m * m > MAX_SQUARED_DISTANCE * v else s.anchor[j]
 
 
 cdef void update_anchor(MomentsView* s, const MomentsView* b, Py_ssize_t j) noexcept nogil:
@@ -608,5 +608,5 @@ cdef void learn_row(
         nonconstant_weight[i] += entering * (x[i] != 0.0)
         nonconstant_weight[d + i] += entering * (x[i] != 1.0)
     for i in range(d):  # most often the mean of this class alone shows that nothing has to move
-        if n * (mean[i] * mean[i]) > MAX_ANCHOR_DISTANCE * MAX_ANCHOR_DISTANCE * C[i * s.stride + i]:
+        if n * (mean[i] * mean[i]) > MAX_SQUARED_DISTANCE * C[i * s.stride + i]:
             update_anchor(s, NULL, i)

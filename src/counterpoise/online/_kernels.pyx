@@ -125,7 +125,7 @@ cdef inline int _exponent(double x) noexcept nogil:
 cdef void _moves(
     int d, const double* g, const double* size, int anchor, int limit, int* power, int* lift
 ) noexcept nogil:
-    """How many powers of two each row of R, and w along it, move. See confidence_weighted.rescale."""
+    """Compute how far each row of R, and w along it, move: see confidence_weighted.rescale."""
     cdef int[EXPONENTS] to
     cdef int half = EXPONENTS // 2, low = anchor, high = anchor, e, j, last, place
     for j in range(d):
