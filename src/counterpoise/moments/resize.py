@@ -49,7 +49,7 @@ def with_labels(moments: Moments, labels: Labels, room: GrowableScatter | None =
     if not new.any():
         return moments
     more, result = int(new.sum()), object.__new__(Moments)
-    for name in set(Moments.__slots__) - {"labels", "C"}:
+    for name in (one for one in Moments.__slots__ if one not in ("labels", "C")):
         old = getattr(moments, name)
         slots = np.zeros((0 if name in NOT_PER_CLASS else more, *old.shape[1:]), dtype=old.dtype)
         setattr(result, name, np.concatenate([old, slots]))
@@ -99,7 +99,7 @@ def select_features(moments: Moments, at: NDArray[np.intp]) -> Moments:
     result = Moments(moments.labels.copy(), moments.anchor[at])
     d = len(moments.anchor)
     result.C[:] = moments.C[:, at[:, None], at]
-    for name in set(Moments.__slots__) - {"labels", "anchor", "C"}:
+    for name in (one for one in Moments.__slots__ if one not in ("labels", "anchor", "C")):
         value = getattr(moments, name)
         first = value.shape[-1] - d
         last = value if value.ndim == 1 else value[..., np.r_[:first, first + at]]
