@@ -26,7 +26,7 @@ class ARRLS(OnlineClassifier):
 
     References
     ----------
-    Kim et al., 2013, as described in Se-In Jang, ICML 2023; see :mod:`counterpoise.online`.
+    Kim et al., 2013, as described in the paper, named in :mod:`counterpoise.online`.
 
     Examples
     --------

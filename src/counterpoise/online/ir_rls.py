@@ -25,7 +25,7 @@ class IRRLS(OnlineClassifier):
 
     References
     ----------
-    Jang et al., 2017, as described in Se-In Jang, ICML 2023; see :mod:`counterpoise.online`.
+    Jang et al., 2017, as described in the paper, named in :mod:`counterpoise.online`.
 
     Examples
     --------

@@ -85,7 +85,7 @@ class LS(BatchLeastSquares):
 
     References
     ----------
-    Se-In Jang, ICML 2023, section 2.1; see :mod:`counterpoise.online`.
+    The paper, named in :mod:`counterpoise.online`, section 2.1.
 
     Examples
     --------

@@ -27,7 +27,7 @@ class NRRLS(OnlineClassifier):
 
     References
     ----------
-    Se-In Jang, ICML 2023, Algorithm 1; see :mod:`counterpoise.online`.
+    The paper, named in :mod:`counterpoise.online`, Algorithm 1.
 
     Examples
     --------

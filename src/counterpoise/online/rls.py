@@ -28,7 +28,7 @@ class RLS(Weighted, OnlineClassifier):
 
     References
     ----------
-    Se-In Jang, ICML 2023, section 2.3; see :mod:`counterpoise.online`.
+    The paper, named in :mod:`counterpoise.online`, section 2.3.
 
     Examples
     --------

@@ -26,7 +26,7 @@ class TER(BatchLeastSquares):
 
     References
     ----------
-    Se-In Jang, ICML 2023, section 2.2; see :mod:`counterpoise.online`.
+    The paper, named in :mod:`counterpoise.online`, section 2.2.
 
     Examples
     --------
