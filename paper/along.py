@@ -6,8 +6,6 @@ import time
 
 import numpy as np
 
-from counterpoise.online import least_squares
-
 from .clock import LABELS
 from .datasets import load
 from .methods import FAMILY, LARGE, METHODS
@@ -51,7 +49,7 @@ def _recursive(rule, X, y, at):
     An empty call of the loop is timed too, and subtracted.
     """
     rows, target, weight = rule._prepare_rows(X, y, LABELS, None)
-    s = rule._before(rule._begin(rows.shape[1]), target)
+    s = rule._reserve(rule._begin(rows.shape[1]), target)
     scores = np.empty(len(rows))
     W, took, start = [], [], 0
     for stop in at:
@@ -70,13 +68,11 @@ def _recursive(rule, X, y, at):
 def _batch(rule, X, y, at):
     """Weights and nanoseconds of a batch solution found anew, from all rows, at each t."""
     rows, target, weight = rule._prepare_rows(X, y, LABELS, None)
-    balanced = type(rule).__name__ == "TER"
     W, took = [], []
     for t in at:
         began = time.thread_time_ns()
-        s = least_squares.start(rows.shape[1])
-        least_squares.add(s, rows[:t], target[:t], weight[:t])
-        w = least_squares.solve(s, rule.ridge, 0.0, 1.0, balanced)
+        s = rule._start(rows.shape[1])
+        rule._add_rows(s, rows[:t], target[:t], weight[:t])
         took.append(time.thread_time_ns() - began)
-        W.append(w)
+        W.append(s.w)
     return np.array(W), took

@@ -22,7 +22,7 @@ def begun(rule, d):
     """A rule that knows its labels and its width, and nothing else."""
     rule.classes_, rule.n_features_in_ = np.array([-1.0, 1.0]), d
     rule._state = rule._begin(d + rule.fit_intercept)
-    rule._state.tau = rule._tau()
+    rule._state.tau = rule.tau
     return rule
 
 

@@ -169,7 +169,7 @@ def test_moments_are_values_that_share_nothing(sample):
 def test_sparse_rows_give_the_moments_of_dense_ones(calls, sample, filled):
     """Whether it pays to fill the zeros in or not: the price of a call decides."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(class_rows, "CALLS", calls)
+        patch.setattr(class_rows, "NS_PER_CALL", calls)
         both_give_the_same(sample, filled)
 
 
@@ -193,7 +193,7 @@ def test_wide_sparse_rows_are_left_as_they_are_and_full_ones_are_filled_in():
 
 @pytest.mark.parametrize("calls", [1e30, -1e30], ids=["filled", "as they are"])
 def test_sparse_rows_far_from_zero_keep_their_digits(calls, monkeypatch):
-    monkeypatch.setattr(class_rows, "CALLS", calls)
+    monkeypatch.setattr(class_rows, "NS_PER_CALL", calls)
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((500, 3)), rng.integers(0, 2, 500)
     X[:, 2] *= rng.random(500) < 0.2

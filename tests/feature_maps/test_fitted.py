@@ -276,7 +276,7 @@ def test_forgetting_all_leaves_the_map(name):
     ("features", "says"),
     [
         ("rff:3", "terms must be even"),
-        ("rff:0", "terms must be a whole number"),
+        ("rff:0", "terms must be an integer"),
         ("rff:10,width=0", "width must be"),
         ("rff:2,width=1/2", "too few for 2 widths"),
         ("poly0", "order must be"),
@@ -350,24 +350,24 @@ def test_terms_of_late_features_are_zero_where_these_are(inputs, order, name):
     Z = rng.standard_normal((6, inputs))
     one = make_fitted_map(f"{name}{order}", np.zeros(inputs), np.ones(inputs))
     at = rng.permutation(inputs + 2)[:inputs]
-    wide, places = one.placed(at, [f"f{j}" for j in range(inputs + 2)])
+    wide, places = one.with_features(at, [f"f{j}" for j in range(inputs + 2)])
     Z_wide = np.zeros((6, inputs + 2))
     Z_wide[:, at] = Z
     mapped, expected = wide.transform(Z_wide), np.zeros((6, wide.size))
     expected[:, places] = one.transform(Z)
     np.testing.assert_allclose(mapped, expected, rtol=1e-12, atol=1e-12)  # factors commute
-    names = np.array(wide.names([f"f{j}" for j in range(inputs + 2)]))
-    few = one.names([f"f{j}" for j in at])
+    names = np.array(wide.map.names([f"f{j}" for j in range(inputs + 2)]))
+    few = one.map.names([f"f{j}" for j in at])
     assert [sorted(n.split(" ")) for n in names[places]] == [sorted(n.split(" ")) for n in few]
 
 
 def test_late_features_of_random_maps_change_nothing_about_rows_without_them():
     one = fit_map("rm2+rff:20", X[:100])
-    wide, places = one.placed(np.array([2, 0, 3]), ["late", "b", "a", "c"])
+    wide, places = one.with_features(np.array([2, 0, 3]), ["late", "b", "a", "c"])
     Z = np.zeros((50, 4))
     Z[:, [2, 0, 3]] = X[:50]
     np.testing.assert_allclose(wide.transform(Z)[:, places], one.transform(X[:50]), atol=1e-12)
-    again, _ = one.placed(np.array([0, 1, 2]), ["a", "b", "c", "b"])
+    again, _ = one.with_features(np.array([0, 1, 2]), ["a", "b", "c", "b"])
     assert (again.drawn[:, 3] == wide.drawn[:, 1]).all()  # drawn by name, wherever it comes
 
 
@@ -388,7 +388,7 @@ def test_a_map_is_what_its_text_says(name):
     assert map_of(the_map.text).text == the_map.text
     assert map_of(the_map) is the_map
     one = fit_map(name, X)
-    assert one.transform(X).shape[1] == one.size == len(set(one.names(["a", "b", "c"])))
+    assert one.transform(X).shape[1] == one.size == len(set(one.map.names(["a", "b", "c"])))
     assert the_map.fit(X).transform(X).shape == (len(X), one.size)
     assert len(clone(the_map).fit(X).get_feature_names_out()) == one.size
     assert repr(one) == f"<{the_map.text} of 3 features, scaled>"
@@ -447,7 +447,7 @@ def test_names_of_terms_come_from_the_frame():
     frame = pd.DataFrame(X[:50], columns=["age", "amount", "rate"])
     one = model("interactions").fit(frame, Y[:50])
     assert one._engine.mapped_names(one.feature_names_in_)[-1] == "amount rate"
-    assert one.feature_map_.names(one.feature_names_in_) == [
+    assert one.feature_map_.map.names(one.feature_names_in_) == [
         "age", "amount", "rate", "age amount", "age rate", "amount rate",
     ]  # fmt: skip
 

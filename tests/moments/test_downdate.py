@@ -14,7 +14,7 @@ from samples import labelled_samples, stream
 from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.errors import ModelFileError, PrecisionWarning
 from counterpoise.moments.downdate import constant_features
-from counterpoise.solver.class_weights import spread as spread_of
+from counterpoise.solver.class_weights import affine
 
 
 def true_error(model, X, y):
@@ -449,7 +449,7 @@ def test_silence_means_eight_digits():
             assert "three correct digits" in refused
             continue
         np.testing.assert_array_equal(model.classes_, fresh.classes_)
-        spread = spread_of(fresh._engine.state.moments)
+        spread = affine(fresh._engine.state.moments, "standard")[1]
         error = np.linalg.norm((model.coef_ - fresh.coef_) * spread)
         error /= np.linalg.norm(fresh.coef_ * spread)
         assert error < (1e-2 if caught else 1e-8), seed

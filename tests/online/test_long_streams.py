@@ -24,7 +24,7 @@ from counterpoise.online import (
     ConfidenceWeighted,
     SoftConfidenceWeighted,
 )
-from counterpoise.online import covariance as cov
+from counterpoise.online.base import covariance_of, is_definite, shrink
 
 
 def noisy(rows, d=6, seed=0):
@@ -57,11 +57,11 @@ def test_a_factor_shrinks_as_the_covariance_does(seed, weight):
     S = R.T @ R
     c = weight / (x @ S @ x)  # above −1/v, where the result is positive definite
     expected = S - c / (1.0 + c * (x @ S @ x)) * np.outer(S @ x, S @ x)
-    cov.shrink(R, x, c)
+    shrink(R, x, c)
     assert not np.tril(R, -1).any()
-    assert cov.definite(R)
+    assert is_definite(R)
     # 10 times what the formula for S itself rounds away, which cancels
-    np.testing.assert_allclose(cov.matrix(R), expected, atol=1e-14 * np.abs(S).max() * 10)
+    np.testing.assert_allclose(covariance_of(R), expected, atol=1e-14 * np.abs(S).max() * 10)
 
 
 @pytest.mark.parametrize("stream", STREAMS)
@@ -83,7 +83,7 @@ def test_a_long_noisy_stream_leaves_every_rule_sound(rule, stream):
         S = rule._state.S
         spread = S if S.ndim == 1 else np.linalg.svd(S, compute_uv=False)
         assert spread.min() > 0.0
-        assert np.isfinite(cov.matrix(S)).all()
+        assert np.isfinite(covariance_of(S)).all()
     # The stream does not change, so neither may what a rule makes of it; 0.08 is four standard
     # deviations for the 1,000 rows of the slowest.
     tenths = [

@@ -130,7 +130,7 @@ def test_reference_values_through_the_step(name, stream):
     expected, tol = VECTORS["algorithms"][name]["results"][stream], tolerance(name)
     rule = begun(configured(name, y), X.shape[1])
     for t in range(len(y)):
-        f = rule._state.w @ X[t] - rule._tau()
+        f = rule._state.w @ X[t] - rule.tau
         assert abs(f - expected["f"][t]) <= tol * max(1.0, abs(expected["f"][t]))
         assert (1 if f >= 0 else -1) == expected["pred"][t]
         before = rule._state.w.copy()
@@ -158,7 +158,7 @@ def test_the_kernel_is_the_loop_of_step(rule, tol, d):
     scores = np.empty(rows)
     for t in range(rows):
         x = np.append(X[t], 1.0)
-        scores[t] = spec._state.w @ x - spec._tau()
+        scores[t] = spec._state.w @ x - spec.tau
         spec.step(spec._state, x, y[t])
     fast = compiled.progressive_scores(X, y)
     assert_close(compiled._state.w, spec._state.w, tol)
@@ -176,7 +176,7 @@ def test_chunks_and_delays(rule, tol):
     X, y = noisy(60, 4)
     whole = deepcopy(rule)
     scores = whole.progressive_scores(X, y)
-    assert scores[0] == -rule._tau()
+    assert scores[0] == -rule.tau
     parts = deepcopy(rule)
     cut = [parts.progressive_scores(X[:7], y[:7]), parts.progressive_scores(X[7:], y[7:])]
     np.testing.assert_array_equal(np.concatenate(cut), scores)
@@ -189,7 +189,7 @@ def test_chunks_and_delays(rule, tol):
     np.testing.assert_array_equal(late.coef_, whole.coef_)  # in the end all labels have arrived
     for t in (0, 5, 6, 30, 59):
         known = deepcopy(rule)
-        f = -rule._tau()
+        f = -rule.tau
         if t > 5:
             known.progressive_scores(X[: t - 5], y[: t - 5], classes=[-1, 1])
             f = known.decision_function(X[t : t + 1])[0]

@@ -242,7 +242,7 @@ def warn_sorted_labels(stacklevel: int) -> None:
 def _placed(solution: Solution, at: NDArray[np.intp], d: int) -> Solution:
     """Return scores of rows with feature j at at[j] of d; other features have no effect."""
     if not isinstance(solution, LinearScores):
-        return solution.placed(at, d)
+        return solution.with_features(at, d)
     anchor, coef = np.zeros(d), np.zeros((len(solution.coef), d))
     anchor[at], coef[:, at] = solution.anchor, solution.coef
     return replace(solution, anchor=anchor, coef=coef)

@@ -87,9 +87,9 @@ def for_raw_rows(
     """Return scores of rows with imputed values as a function of rows as they are."""
     if isinstance(weights, RidgePathScores):
         return RidgePathScores(
-            filled.raw.anchor.copy(), filled.turned(weights.coef), weights.offset
+            filled.raw.anchor.copy(), filled.coefficients_for_raw_rows(weights.coef), weights.offset
         )
-    found = filled.of_rows(weights)
+    found = filled.for_raw_rows(weights)
     assert isinstance(found, QuadraticScores)
     return found
 
@@ -232,7 +232,7 @@ class CandidateRanking:
             found: LinearScores | QuadraticScores
             if isinstance(scores, RidgePathScores):
                 found = scores.weighted(factor, ridge)
-                found = found.placed(seen, -np.inf) if len(seen) > 2 else found
+                found = found.for_classes(seen, -np.inf) if len(seen) > 2 else found
             else:
                 root, offset = scores.root * np.sqrt(factor[0]), scores.offset * factor[0]
                 found = replace(scores, root=root, offset=offset, seen=seen)

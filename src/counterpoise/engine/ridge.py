@@ -386,7 +386,7 @@ class RidgeModel(EngineBase):
         """Return names of the features, or of the mapped features."""
         called = [f"x{j}" for j in range(self.n_features)]
         called = called if names is None else [str(name) for name in names]
-        return called if self.state.fixed is None else self.state.fixed.names(called)
+        return called if self.state.fixed is None else self.state.fixed.map.names(called)
 
     # Features
 

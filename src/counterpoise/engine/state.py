@@ -29,7 +29,7 @@ from counterpoise.moments.classes import Classes, union
 from counterpoise.moments.decay import NO_DECAY, Decay
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.calibration import Calibration
-from counterpoise.solver.imputation import ImputedMoments, MeanImputation, OpenFill, change_base
+from counterpoise.solver.imputation import ImputedMoments, MeanImputation, change_base
 from counterpoise.solver.link import link_of
 from counterpoise.solver.mapped_moments import (
     clipped,
@@ -41,7 +41,7 @@ from counterpoise.solver.mapped_moments import (
     terms_of,
 )
 from counterpoise.solver.options import Options, has_label_weights, warn_unseen_labels
-from counterpoise.solver.scores import Scores, solve_scores, without
+from counterpoise.solver.scores import Scores, solve_scores, subtract_checked
 from counterpoise.stepwise.single_event import SingleEventModel, open_single_event
 from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, Names, commit
 
@@ -285,19 +285,19 @@ class State:
         if self.warmup is not None:
             labels, n = joined(self.warmup.y, y), len(self.warmup.y)
             before = replace(self.warmup, y=labels[:n])
-            rows = before.followed(X, labels[n:], weight, batch.t)
+            rows = before.appended(X, labels[n:], weight, batch.t)
         seen = rows
         if self.fill is not None:  # by the mean of the rows that fix the map
             first = slice(self.config.rows)
             X, weight = rows.X[first], rows.weight[first]
             seen = Warmup(self.fill.rows(X, weight), rows.y[first], weight)
-        fixed = seen.fixed(self.config.map) if len(rows.X) else None
+        fixed = seen.fit_map(self.config.map) if len(rows.X) else None
         if fixed is not None and self.fill is not None:
             fixed = fixed.with_missing(self.fill.at, self.fill.by, self.fill.present)
         everything = replace(batch, X=rows.X, y=rows.y, weight=rows.weight, t=rows.t)
         with np.errstate(over="ignore", invalid="ignore"):
             moments = replace(self, fixed=fixed)._moments_of(everything, limit, None)
-        kept = None if fixed is None or rows.is_complete(self.config.map) else rows
+        kept = None if fixed is None or len(rows.X) >= self.config.map.rows else rows
         return {"moments": moments, "fixed": fixed, "warmup": kept}
 
     # Unlearning and merging
@@ -308,7 +308,7 @@ class State:
         ``name_of`` names a feature, or a mapped feature, given its position. Calibration counts
         stay, except for classes without rows. The scoring model, which has these rows, does not.
         """
-        moments = without(self.moments, chunk, options, name_of)
+        moments = subtract_checked(self.moments, chunk, options, name_of)
         calibration = self._calibration_of_all()
         if calibration is not None:
             calibration = calibration.restrict_to(moments.labels[moments.n > 0])
@@ -369,7 +369,7 @@ class State:
             require_room(len(self.moments.n), d, limit, mapped=False)
         else:
             known = names if self.names is None else [repr(name) for name in names]
-            fixed, moved = fixed.placed(at, known)
+            fixed, moved = fixed.with_features(at, known)
             d = fixed.size
         if warmup is not None:
             X = np.zeros((len(warmup.X), len(names)))
@@ -388,7 +388,7 @@ class State:
 
         No feature may be missing then.
         """
-        fixed, terms = (None, at) if self.fixed is None else self.fixed.only(at)
+        fixed, terms = (None, at) if self.fixed is None else self.fixed.select_features(at)
         names = [] if self.names is None else [self.names[j] for j in at.tolist()]
         moments = resize.select_features(self.moments, terms)
         return self._of_features(fixed, moments, names, progressive=None)
@@ -505,7 +505,7 @@ class State:
             found = replace(found, link=link_of(moments, classes, options, found.solution))
         if imputed is None:
             return found
-        return replace(found, solution=imputed.of_rows(found.solution))
+        return replace(found, solution=imputed.for_raw_rows(found.solution))
 
     @property
     def _imputes_moments(self) -> bool:
@@ -519,7 +519,7 @@ class State:
             return None
         session = self.session
         if session.imputed is None:
-            session.imputed = self.fill.filled(self.moments)
+            session.imputed = ImputedMoments.of(self.fill, self.moments)
         return session.imputed
 
     @property
@@ -540,9 +540,7 @@ class State:
             return X
         result = X.copy()
         if self.fixed is None:
-            shift, constant = self.fill.shifts(self.moments)
-            result[:, self.fill.at] += shift * X[:, self.fill.by] + constant
-            return result
+            return ImputedMoments.of(self.fill, self.moments).impute(result)
         for at, by, present in self.fixed.blank:
             result[(X[:, by] != 0.0) != present, at] = self.fixed.mean[at]
         return result
@@ -636,7 +634,7 @@ class State:
 
     def open_imputed(
         self, options: Options, classes: Classes
-    ) -> tuple[SingleEventModel, SingleEventModel, OpenFill | None] | None:
+    ) -> tuple[SingleEventModel, SingleEventModel, ImputedMoments | None] | None:
         """Open moments to single rows where values may be missing; None where only batches can be.
 
         The first model learns rows as they are. The second scores rows that the third has imputed,
@@ -647,7 +645,7 @@ class State:
         learner = open_single_event(self.moments, classes, options)
         if learner is None or self.fill is None:
             return None if learner is None else (learner, learner, None)
-        imputed = OpenFill(self.fill, self.moments)
+        imputed = ImputedMoments.of(self.fill, self.moments)
         scorer = open_single_event(imputed.moments, classes, options)
         return None if scorer is None else (learner, scorer, imputed)
 

@@ -32,7 +32,7 @@ def why_no_standard_errors(scores: Scores, moments: Moments, options: Options) -
     """Return why there are no standard errors; None if there are."""
     if not isinstance(scores.solution, LinearScores):
         return "No standard errors: with pooled_rows scores are quadratic."
-    if scores.classes.problems > 1 and options.multi_class == "lda":
+    if scores.classes.n_scores > 1 and options.multi_class == "lda":
         return "No standard errors: the weights of several classes are not those of least squares."
     if scores.fixed is not None:
         return "No standard errors: terms of a map are not normal, even where the features are."
@@ -51,7 +51,7 @@ def standard_errors(scores: Scores, moments: Moments, options: Options) -> Matri
     systems = build_problem(moments, classes, options)
     assert isinstance(systems, RidgeSystems)
     found = np.zeros_like(solution.coef)
-    rows = np.flatnonzero(classes.seen) if classes.problems > 1 else np.zeros(1, np.intp)
+    rows = np.flatnonzero(classes.seen) if classes.n_scores > 1 else np.zeros(1, np.intp)
     coef, offset = solution.coef[rows], solution.offset[rows]
     found[rows] = systems.standard_errors(coef, offset, solution.ridge)
     return found

@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.errors import DataError
 from counterpoise.evaluate.metrics import CUSTOM_METHOD, MAIN_METHOD, Result, measure
-from counterpoise.solver.score_functions import clip_infinite, one_vs_rest_log_odds
+from counterpoise.solver.score_functions import one_vs_rest_log_odds
 
 
 def synthetic_payments(rows: int = 20_000, seed: int = 1) -> tuple[Matrix, Labels, list[str]]:
@@ -442,7 +442,7 @@ def _exact(
     weights = None
     if fitted.pooled_rows is None:
         weights = fitted.coef_ * fitted.scale_
-    ranks = clip_infinite(f)
+    ranks = np.nan_to_num(f)
     if f.ndim == 2 and fitted.multi_class == "lda":
         ranks = one_vs_rest_log_odds(f)
     result = targets.result(name, f, took, weights, terms, ranks)

@@ -52,7 +52,7 @@ def _part(
     terms: list[dict[str, Any]] = features
     found: dict[str, Any] = {}
     if fixed is not None:
-        terms = [{"name": name} for name in fixed.names(names)]
+        terms = [{"name": name} for name in fixed.map.names(names)]
         found["map"] = {
             "name": fixed.map.text,
             "mean": fixed.mean.tolist(),

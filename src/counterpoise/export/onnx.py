@@ -25,11 +25,16 @@ from counterpoise.engine.averaging import Average
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.export import missing_value_constants, scores_to_export
 from counterpoise.feature_maps import FittedMap, Map
-from counterpoise.feature_maps.base import Union
+from counterpoise.feature_maps.base import MapUnion
 from counterpoise.feature_maps.fitted import CLIP_DEVIATIONS
 from counterpoise.feature_maps.kernel_maps import Landmarks, RandomFourier
 from counterpoise.feature_maps.piecewise import KNOTS, Hinges, Ranks
-from counterpoise.feature_maps.polynomial import Interactions, Polynomial, ReducedPolynomial, recipe
+from counterpoise.feature_maps.polynomial import (
+    Interactions,
+    Polynomial,
+    ReducedPolynomial,
+    monomial_factors,
+)
 from counterpoise.solver.calibration import MAX_ABS_LOGIT, MAX_LOGIT, MIN_SLOPE, CalibrationCurve
 from counterpoise.solver.link import Link
 from counterpoise.solver.score_functions import LinearScores, QuadraticScores
@@ -353,7 +358,9 @@ def _map_blocks(the_map: Map, made: Graph, Z: str, drawn: Matrix) -> list[str]:
 def _(the_map: Polynomial | Interactions, made: Graph, Z: str, drawn: Matrix) -> list[str]:
     # Monomials of degree k are x_j times one of degree k − 1.
     blocks = [Z]
-    for first, others in recipe(drawn.shape[1], the_map.order, isinstance(the_map, Interactions)):
+    for first, others in monomial_factors(
+        drawn.shape[1], the_map.order, isinstance(the_map, Interactions)
+    ):
         if not len(first):
             break
         blocks.append(made.node("Mul", made.gather(Z, first), made.gather(blocks[-1], others)))
@@ -418,7 +425,7 @@ def _(the_map: Ranks, made: Graph, Z: str, drawn: Matrix) -> list[str]:
 
 
 @_map_blocks.register
-def _(the_map: Union, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+def _(the_map: MapUnion, made: Graph, Z: str, drawn: Matrix) -> list[str]:
     blocks, at = [], 0
     for part in the_map.maps:
         blocks += _map_blocks(part, made, Z, drawn[at : at + part.n_params_per_feature])
@@ -434,13 +441,13 @@ def _decide(made: Graph, X: str, scores: Scores) -> None:
     classes = scores.classes
     solution: Any = scores.solution
     labels, seen = classes.labels, np.flatnonzero(classes.seen)
-    out = made.output("score", np.dtype(float), ["n", classes.problems])
+    out = made.output("score", np.dtype(float), ["n", classes.n_scores])
     if isinstance(solution, Average):
         sums = [_scored(made, X, part.fixed, part.solution, "") for part in solution.parts]
         f = made.node("Sum", *sums, name=out)
     else:
         f = _scored(made, X, scores.fixed, solution, out)
-    if classes.problems == 1:
+    if classes.n_scores == 1:
         ahead = made.node("Greater", f, 0.0)
         code = made.node("Cast", ahead, to=_type(np.dtype(np.int64)))
         best = made.node("Reshape", code, np.array([-1], dtype=np.int64))

@@ -1,4 +1,4 @@
-"""Terms of several maps side by side."""
+"""The interface of feature maps, a map that joins several, and what maps share."""
 
 from __future__ import annotations
 
@@ -15,44 +15,46 @@ WARMUP = 256  # rows that fix the scaling
 
 
 class Map:
-    """A map whose output depends on the row alone."""
+    """A map of rows of l features to terms, which depend on the row alone.
+
+    ``drawn`` (n_params_per_feature, l) are the random numbers of a map, or what it found in rows.
+    """
 
     @property
     def text(self) -> str:
-        """The name of the map on the command line and in model files."""
+        """Name of the map on the command line and in model files."""
         raise NotImplementedError
 
     def check(self) -> None:
         """Raise if a parameter has no meaning."""
-        raise NotImplementedError
 
     def count(self, inputs: int) -> int:
-        """Number of terms of a row of l features."""
+        """Return the number of terms of a row of l features."""
         raise NotImplementedError
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
-        """Terms of shape (n, terms) of rows X, given the random numbers of the map."""
+        """Return the terms (n, terms) of rows X (n, l)."""
         raise NotImplementedError
 
     def apply_into(self, out: Matrix, X: Matrix, drawn: Matrix) -> None:
-        """Put terms where somebody else wants them, columns of a larger matrix."""
+        """Write the terms of rows into ``out``, columns of a larger matrix."""
         out[:] = self.apply(X, drawn)
 
     def names(self, names: Sequence[str]) -> list[str]:
-        """Names of the terms, given those of the features."""
+        """Return the names of the terms, given those of the features."""
         raise NotImplementedError
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """New place of each term when feature j becomes feature at[j] of l; the others are 0."""
+        """Return the new index of each term when feature j becomes feature at[j] of l."""
         raise NotImplementedError
 
     @property
     def degree(self) -> int:
-        """Degree of the terms as polynomials of the features."""
-        raise NotImplementedError
+        """Degree of the terms as polynomials of the features; 0 if they are not polynomials."""
+        return 0
 
     def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
-        """Gradient of Σ_t G_t term_t with respect to the features, of shape (n, l).
+        """Return the gradient (n, l) of Σ_t G_t term_t with respect to the features.
 
         ``G`` has shape (n, terms), or (1, terms) where it is the same for all rows.
         """
@@ -61,11 +63,10 @@ class Map:
     def path_contributions(
         self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix
     ) -> NDArray[np.float64]:
-        """Contributions of each feature to each W_q·terms on the way from start to start + way.
+        """Return contributions (n, q, l) of each feature to each W_q·terms (q, terms).
 
-        These are integrated gradients, way_j ∫ ∂(W_q·terms)/∂x_j: along a line polynomials are
-        polynomials, which few nodes integrate exactly. ``start`` has shape (1, l), ``way`` (n, l)
-        and ``W`` (q, terms); the result has shape (n, q, l).
+        These are integrated gradients, way_j ∫ ∂(W_q·terms)/∂x_j, from start (1, l) to start + way
+        (n, l): along a line polynomials are polynomials, which few nodes integrate exactly.
         """
         result = np.zeros((len(way), len(W), way.shape[1]))
         for t, weight in zip(*nodes(self.degree), strict=True):
@@ -76,70 +77,49 @@ class Map:
         return result
 
     def max_phase(self, way: Matrix, drawn: Matrix) -> float:
-        """Most radians that the waves among the terms turn through on these ways; 0 for none."""
+        """Return the most radians that a wave among the terms turns through on these ways."""
         return 0.0
 
     def features_at(self, inputs: int) -> NDArray[np.intp] | None:
-        """Places of those terms that are the l features themselves; None if they are not there."""
-        raise NotImplementedError
+        """Return the indices of those terms that are the features; None if they are not terms."""
+        return None
 
     @property
     def rows(self) -> int:
-        """Rows that fix the map."""
+        """Number of rows that fix the map."""
         return WARMUP
 
     @property
     def n_params_per_feature(self) -> int:
-        """Numbers per feature that are drawn, or found in rows; 0 for most maps."""
+        """Number of rows of ``drawn``; 0 for most maps."""
         return 0
 
     def draw(self, inputs: int) -> Matrix:
-        """Random numbers of shape (draws, l); empty for most maps."""
+        """Return ``drawn`` where no rows are available."""
         return np.empty((0, inputs))
 
     def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
-        """Numbers that a map finds in rows, with labels and weights, in place of drawn ones."""
+        """Return ``drawn`` as a map finds it in rows, given what it drew without them."""
         return drawn
 
     def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
-        """Random numbers, as one column, of a feature that appears after the first l."""
+        """Return the column of ``drawn`` of a feature that appears after the first l."""
         return np.empty((0, 1))
 
 
 def nodes(degree: int) -> tuple[Vector, Vector]:
-    """Nodes in (0, 1) and weights by which the derivative of a polynomial is integrated exactly."""
+    """Return nodes in (0, 1) and weights that integrate the derivative of a polynomial exactly."""
     t, weight = np.polynomial.legendre.leggauss(max(-(-degree // 2), 1))
     return 0.5 + 0.5 * t, 0.5 * weight
 
 
-def whole(name: str, value: Any, least: int = 1) -> None:
-    """Raise unless the parameter ``name`` is a whole number of at least ``least``."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+def check_integer(name: str, value: Any, minimum: int = 1) -> None:
+    """Raise unless the parameter ``name`` is an integer of at least ``minimum``."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
+        raise ValueError(f"{name} must be an integer of at least {minimum}, not {value!r}")
 
 
-def quantiles(X: Matrix, weight: Vector, shares: Vector) -> Matrix:
-    """Values below which these shares of the weight lie, of shape (shares, l).
-
-    Between two rows values are interpolated, about the middles of their weights: a row of weight 2
-    is two rows.
-    """
-    result = np.empty((len(shares), X.shape[1]))
-    for j, column in enumerate(X.T):
-        values, middle = steps(column, weight)
-        result[:, j] = np.interp(shares, middle, values)
-    return result
-
-
-def steps(column: Vector, weight: Vector) -> tuple[Vector, Vector]:
-    """Distinct values of a feature, sorted, and the share of weight up to the middle of each."""
-    values, place = np.unique(column, return_inverse=True)
-    mass = np.bincount(place, weight, len(values))
-    middle: Vector = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
-    return values, middle
-
-
-class Union(Map):
+class MapUnion(Map):
     """The terms of several maps, one after the other."""
 
     def __init__(self, maps: Sequence[Map]) -> None:
@@ -147,24 +127,32 @@ class Union(Map):
 
     @property
     def text(self) -> str:
-        """The name of the map on the command line and in model files."""
+        """Names of the parts, joined by a plus."""
         return "+".join(part.text for part in self.maps)
 
     def check(self) -> None:
-        """Raise if a parameter has no meaning."""
+        """Raise if there are no maps, or a map cannot be a part."""
         if not len(self.maps) or not all(isinstance(part, Map) for part in self.maps):
             raise ValueError(f"maps must be one or more maps, not {self.maps!r}")
         for part in self.maps:
             part.check()
-            if isinstance(part, Union) or getattr(part, "constant", False):
+            if isinstance(part, MapUnion) or getattr(part, "constant", False):
                 raise ValueError(f"{part!r} cannot be part of a union")
 
+    def _parts(self, inputs: int) -> Iterator[tuple[Map, slice, slice]]:
+        """Yield each part, with the slices of its terms and of its rows of ``drawn``."""
+        term = draw = 0
+        for part in self.maps:
+            more, draws = part.count(inputs), part.n_params_per_feature
+            yield part, slice(term, term + more), slice(draw, draw + draws)
+            term, draw = term + more, draw + draws
+
     def count(self, inputs: int) -> int:
-        """Number of terms of a row of l features."""
+        """Return the number of all terms."""
         return sum(part.count(inputs) for part in self.maps)
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
-        """Terms of rows, given the random numbers of all maps."""
+        """Return the terms (n, terms) of all parts."""
         result = np.empty((len(X), self.count(X.shape[1])))
         for part, terms, draws in self._parts(X.shape[1]):
             part.apply_into(result[:, terms], X, drawn[draws])
@@ -172,11 +160,11 @@ class Union(Map):
 
     @property
     def degree(self) -> int:
-        """Largest degree of its parts."""
+        """Largest degree of the parts."""
         return max(part.degree for part in self.maps)
 
     def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
-        """Gradient of Σ_t G_t term_t."""
+        """Return the gradient, the sum over the parts."""
         result = np.zeros_like(X)
         for part, terms, draws in self._parts(X.shape[1]):
             result += part.vjp(X, G[:, terms], drawn[draws])
@@ -185,19 +173,19 @@ class Union(Map):
     def path_contributions(
         self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix
     ) -> NDArray[np.float64]:
-        """Contributions of each feature, by each part in its own way."""
+        """Return contributions, the sum over the parts, of which each has its own formula."""
         result = np.zeros((len(way), len(W), way.shape[1]))
         for part, terms, draws in self._parts(way.shape[1]):
             result += part.path_contributions(start, way, W[:, terms], drawn[draws])
         return result
 
     def max_phase(self, way: Matrix, drawn: Matrix) -> float:
-        """Most radians that a wave turns through."""
+        """Return the largest phase of the parts."""
         parts = self._parts(way.shape[1])
         return max(part.max_phase(way, drawn[draws]) for part, _, draws in parts)
 
     def features_at(self, inputs: int) -> NDArray[np.intp] | None:
-        """Places of the features among the terms of the first part that has them."""
+        """Return the indices of the features among the terms of the first part that has them."""
         for part, terms, _ in self._parts(inputs):
             at = part.features_at(inputs)
             if at is not None:
@@ -205,16 +193,8 @@ class Union(Map):
                 return at
         return None
 
-    def _parts(self, inputs: int) -> Iterator[tuple[Map, slice, slice]]:
-        """Each part, with where its terms and its random numbers are."""
-        term = draw = 0
-        for part in self.maps:
-            more, draws = part.count(inputs), part.n_params_per_feature
-            yield part, slice(term, term + more), slice(draw, draw + draws)
-            term, draw = term + more, draw + draws
-
     def names(self, names: Sequence[str]) -> list[str]:
-        """Names of the terms, given those of the features."""
+        """Return the names of the terms, numbered by part where two would be the same."""
         found = [part.names(names) for part in self.maps]
         flat = [name for block in found for name in block]
         if len(set(flat)) == len(flat):
@@ -222,35 +202,29 @@ class Union(Map):
         return [f"{name} of {i}" for i, block in enumerate(found) for name in block]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """New place of each term when feature j becomes feature at[j] of l."""
-        result, first = [], 0
-        for part in self.maps:
-            result.append(first + part.places(at, inputs))
-            first += part.count(inputs)
-        return np.concatenate(result)
+        """Return the new index of each term."""
+        parts = self._parts(inputs)
+        return np.concatenate([terms.start + part.places(at, inputs) for part, terms, _ in parts])
 
     @property
     def rows(self) -> int:
-        """Rows that fix the maps."""
+        """Number of rows that fix all maps."""
         return max(part.rows for part in self.maps)
 
     @property
     def n_params_per_feature(self) -> int:
-        """Random numbers that a feature takes."""
+        """Number of rows of ``drawn`` of all maps."""
         return sum(part.n_params_per_feature for part in self.maps)
 
     def draw(self, inputs: int) -> Matrix:
-        """Random numbers of all maps, one column a feature."""
+        """Return the random numbers of all maps."""
         return np.concatenate([part.draw(inputs) for part in self.maps])
 
     def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
-        """Numbers that the maps find in rows, in place of those drawn."""
-        blocks, at = [], 0
-        for part in self.maps:
-            blocks.append(part.draw_from(drawn[at : at + part.n_params_per_feature], X, y, weight))
-            at += part.n_params_per_feature
-        return np.concatenate(blocks)
+        """Return what all maps find in rows."""
+        parts = self._parts(X.shape[1])
+        return np.concatenate([part.draw_from(drawn[at], X, y, weight) for part, _, at in parts])
 
     def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
-        """Random numbers, as one column, of a feature that appears after the first l."""
+        """Return the column of ``drawn`` of all maps."""
         return np.concatenate([part.params_for_new_feature(name, inputs) for part in self.maps])

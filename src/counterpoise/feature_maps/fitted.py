@@ -1,4 +1,4 @@
-"""A fixed map: rows are scaled by given numbers, then mapped, and neither changes any more.
+"""A fitted map: rows are scaled by given numbers, then mapped, and neither changes any more.
 
 Once fixed, a map is a function of the row alone, so every guarantee for the features also holds for
 their images: order, chunks, merging, unlearning. Before that comes the warm-up: the scaling is that
@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoise.arrays import Flags, Labels, Matrix, Vector
-from counterpoise.feature_maps.base import Map, Union
+from counterpoise.feature_maps.base import Map, MapUnion
 from counterpoise.feature_maps.kernel_maps import Landmarks, RandomFourier
 from counterpoise.feature_maps.piecewise import Hinges, Ranks
 from counterpoise.feature_maps.polynomial import Interactions, Polynomial, ReducedPolynomial
 
-Kinds = Mapping[str, Callable[..., Map]]
+Kinds = Mapping[str, Callable[..., Map]]  # maps by the names of their families
 KINDS: Kinds = {
     "poly": Polynomial,
     "rm": ReducedPolynomial,
@@ -31,29 +31,23 @@ KINDS: Kinds = {
     "hinges": Hinges,
     "ranks": Ranks,
     "landmarks": Landmarks,
-    "+": Union,
+    "+": MapUnion,
 }
 
 
 def map_of(given: Any, kinds: Kinds = KINDS) -> Map:
-    """A map by its name, of these kinds, or the map itself; see ``map_of`` of the transformers."""
+    """Return a map by its name, of these kinds, or the map itself, checked."""
     if isinstance(given, Map):
         given.check()
         if getattr(given, "constant", False):
             raise ValueError("the classifier adds a constant itself; remove constant=True")
         again = _named(given.text, KINDS)
         ours = type(given).__module__.rpartition(".")[0] == __package__
-        if (
-            again is None
-            or not (ours and isinstance(given, type(again)))
-            or again.text != given.text
-        ):
+        if not (again and ours and isinstance(given, type(again)) and again.text == given.text):
             raise ValueError(
                 f"feature_map={given!r} has no name for a model file: orders have at most 3 "
                 "digits, seeds at most 18, and only maps of counterpoise.feature_maps have names; "
-                "use "
-                "it as a "
-                "step of a pipeline instead"
+                "use it as a step of a pipeline instead"
             )
         return given
     found = _named(given, kinds) if isinstance(given, str) else None
@@ -68,12 +62,11 @@ def map_of(given: Any, kinds: Kinds = KINDS) -> Map:
 
 
 def _named(text: str, kinds: Kinds) -> Map | None:
-    """The map of this name, one or several joined by a plus; None if there is none."""
-    parts = [_read(part, kinds) for part in text.split("+")]
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
+    """Return the map of this name, one or several joined by a plus; None if there is none."""
+    parts = [found for part in text.split("+") if (found := _read(part, kinds)) is not None]
+    if len(parts) <= text.count("+"):
         return None
-    return known[0] if len(known) == 1 else kinds["+"](known)
+    return parts[0] if len(parts) == 1 else kinds["+"](parts)
 
 
 def _read(text: str, kinds: Kinds) -> Map | None:
@@ -118,14 +111,14 @@ class FittedMap:
     map : Map
         The map.
     mean, deviation : ndarray of shape (l,)
-        Of the features when the map was fixed.
+        Of the features when the map was fitted.
     drawn : ndarray of shape (q, l)
-        Random numbers of the map, or what it found in the rows that fixed it.
+        Random numbers of the map, or what it found in rows.
     first : int
-        Number of features when the map was fixed.
+        Number of features when the map was fitted.
     blank : tuple of (int, int, bool)
-        Features that may be missing, where another one is 1, or is not: they then are as their
-        mean. Feature, indicator, and whether that tells of presence.
+        Features that may be missing and are then mapped as their mean: feature, indicator, and
+        whether the indicator is 1 where the feature is present.
 
     Examples
     --------
@@ -157,7 +150,7 @@ class FittedMap:
         return self.map.apply(self.scaled(X), self.drawn)
 
     def scaled(self, X: ArrayLike) -> Matrix:
-        """Rows as the map sees them: standardised and clipped; a new array."""
+        """Return rows as the map takes them, standardized and clipped; a new array."""
         rows = np.asarray(X, dtype=np.float64)
         Z: Matrix = np.subtract(rows, self.mean, order="C")  # rows of frames may be columns
         for at, by, present in self.blank:
@@ -169,7 +162,7 @@ class FittedMap:
         return Z
 
     def is_clipped(self, X: ArrayLike) -> Flags:
-        """Whether each row (n, l) has a value that is clipped: 10 deviations from the mean."""
+        """Return whether each row (n, l) has a clipped value: 10 deviations from the mean."""
         rows = np.asarray(X, dtype=np.float64)
         low, high = self._limits
         far: Flags = (rows <= low) | (rows >= high)
@@ -180,33 +173,24 @@ class FittedMap:
 
     @cached_property
     def _limits(self) -> tuple[Vector, Vector]:
-        return (
-            self.mean - CLIP_DEVIATIONS * self.deviation,
-            self.mean + CLIP_DEVIATIONS * self.deviation,
-        )
+        reach = CLIP_DEVIATIONS * self.deviation
+        return self.mean - reach, self.mean + reach
 
     @property
     def size(self) -> int:
-        """d, the number of terms."""
+        """Number of terms, d."""
         return self.map.count(len(self.mean))
 
-    def names(self, names: Sequence[str]) -> list[str]:
-        """Names of the terms, given those of the features."""
-        return self.map.names(names)
-
-    def placed(
+    def with_features(
         self, at: NDArray[np.intp], names: Sequence[str]
     ) -> tuple[FittedMap, NDArray[np.intp]]:
-        """The same map for more features, named ``names``, and the new places of its d terms.
+        """Return the map for more features, named ``names``, and the new indices of its d terms.
 
         Feature j becomes feature ``at[j]``; the others are new.
         """
         inputs = len(names)
-        mean, deviation, drawn = (
-            np.zeros(inputs),
-            np.ones(inputs),
-            np.empty((len(self.drawn), inputs)),
-        )
+        mean, deviation = np.zeros(inputs), np.ones(inputs)
+        drawn = np.empty((len(self.drawn), inputs))
         mean[at], deviation[at], drawn[:, at] = self.mean, self.deviation, self.drawn
         for j in np.setdiff1d(np.arange(inputs), at):
             drawn[:, [j]] = self.map.params_for_new_feature(names[j], self.first)
@@ -214,20 +198,20 @@ class FittedMap:
         return wider, self.map.places(at, inputs)
 
     def with_missing(self, at: ArrayLike, by: ArrayLike, present: ArrayLike) -> FittedMap:
-        """The same map for rows in which features ``at`` may be missing, as ``by`` tells."""
+        """Return the map for rows in which features ``at`` may be missing, as ``by`` indicates."""
         places = np.asarray(at, dtype=int).tolist(), np.asarray(by, dtype=int).tolist()
         seen = np.asarray(present, dtype=bool).tolist()
         return replace(self, blank=tuple(zip(*places, seen, strict=True)))
 
     @property
     def late(self) -> Flags:
-        """Whether each feature appeared after the map was fixed and can be removed again."""
+        """Whether each feature appeared after the map was fitted and can be removed again."""
         came = np.arange(len(self.mean)) >= self.first
         late: Flags = came & (self.mean == 0.0) & (self.deviation == 1.0)
         return late
 
-    def only(self, at: NDArray[np.intp]) -> tuple[FittedMap, NDArray[np.intp]]:
-        """The same map for the features at the places ``at``, and the former places of its d terms.
+    def select_features(self, at: NDArray[np.intp]) -> tuple[FittedMap, NDArray[np.intp]]:
+        """Return the map for the features ``at``, and the former indices of its d terms.
 
         Only late features can be left out.
         """
@@ -236,15 +220,11 @@ class FittedMap:
         return narrower, self.map.places(at, len(self.mean))
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, FittedMap)
-            and self.map.text == other.map.text
-            and self.first == other.first
-            and all(
-                np.array_equal(getattr(self, name), getattr(other, name))
-                for name in ("mean", "deviation", "drawn")
-            )
-        )
+        if not isinstance(other, FittedMap) or self.map.text != other.map.text:
+            return False
+        arrays = [(self.mean, other.mean), (self.deviation, other.deviation)]
+        arrays.append((self.drawn, other.drawn))
+        return self.first == other.first and all(np.array_equal(*pair) for pair in arrays)
 
     def __hash__(self) -> int:
         return hash((self.map.text, self.mean.tobytes(), self.deviation.tobytes()))
@@ -255,15 +235,15 @@ class FittedMap:
 
 @dataclass(frozen=True, eq=False)
 class Warmup:
-    """The rows by which a map will be fixed."""
+    """The rows by which a map will be fitted."""
 
     X: Matrix  # (n, l) the rows
     y: Labels  # (n,) their labels
     weight: Vector  # (n,) their weights, positive
-    t: Vector | None = None  # (n,) their times, where rows fade by the clock
+    t: Vector | None = None  # (n,) their times, where rows decay by time
 
-    def followed(self, X: Matrix, y: Labels, weight: Vector, t: Vector | None = None) -> Warmup:
-        """These rows followed by more; features new in the later ones were 0 before."""
+    def appended(self, X: Matrix, y: Labels, weight: Vector, t: Vector | None = None) -> Warmup:
+        """Return these rows and more; features that are new in the later ones were 0 before."""
         before = np.zeros((len(self.X), X.shape[1]))
         before[:, : self.X.shape[1]] = self.X
         return Warmup(
@@ -273,12 +253,8 @@ class Warmup:
             None if self.t is None or t is None else np.concatenate([self.t, t]),
         )
 
-    def is_complete(self, map: Map) -> bool:  # noqa: A002
-        """Whether there are enough rows for a map."""
-        return len(self.X) >= map.rows
-
-    def fixed(self, map: Map) -> FittedMap:  # noqa: A002
-        """The map, fixed by the first of these rows, as many as it wants."""
+    def fit_map(self, map: Map) -> FittedMap:  # noqa: A002
+        """Return the map fitted by the first of these rows, as many as it needs."""
         n = map.rows
         return fit_map(map, self.X[:n], self.weight[:n], self.y[:n])
 
@@ -317,7 +293,7 @@ def make_fitted_map(map: Map | str, mean: ArrayLike, deviation: ArrayLike) -> Fi
 
 @lru_cache(maxsize=8)
 def _drawn(text: str, inputs: int) -> Matrix:
-    """Random numbers of a map, cached because a warm-up needs them many times."""
+    """Return the random numbers of a map, cached because a warm-up needs them many times."""
     drawn = map_of(text).draw(inputs)
     drawn.flags.writeable = False
     return drawn
@@ -366,13 +342,13 @@ def fit_map(
 
 
 def parse_feature_map(feature_map: Any) -> Map | None:
-    """The map of ``feature_map``: None for none; raise if it has no meaning."""
+    """Return the map of ``feature_map``, None for none; raise if it has no meaning."""
     if feature_map is None:
         return None
     return feature_map.map if isinstance(feature_map, FittedMap) else map_of(feature_map)
 
 
 def feature_map_name(feature_map: Any) -> str | None:
-    """What ``feature_map`` is called in a file; None for none."""
+    """Return the name of ``feature_map`` in a file; None for none."""
     found = parse_feature_map(feature_map)
     return None if found is None else found.text

@@ -1,11 +1,11 @@
-"""Landmarks: how near a row is to some of the rows that fixed the map.
+"""Approximations of the Gaussian kernel: random Fourier features, and landmarks.
 
     φ_i(x) = exp(−‖x − x_i‖² / (2 l σ²))
 
 The landmarks x_i are the first rows of each class in turn, so that a rare class has as many of them
-as a frequent one, as long as it has rows. What they span is Nyström's approximation of the Gaussian
-kernel. They are rows of the stream, and they stay in the model: nothing that is unlearned is
-removed from them. Whoever may not keep rows takes random Fourier features.
+as a frequent one, as long as it has rows. What they span is Nyström's approximation of the kernel.
+They are rows of the stream and stay in the model: unlearning does not remove them. Random Fourier
+features store no rows.
 """
 
 from __future__ import annotations
@@ -20,10 +20,44 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.feature_maps._pairwise import nearness, products
-from counterpoise.feature_maps.base import WARMUP, Map, nodes, whole
+from counterpoise.feature_maps.base import WARMUP, Map, check_integer, nodes
+
+NODES = 24  # by which short ways are integrated
+UNUSED_LANDMARK = 1e6  # value of a landmark without a row: nothing is near
 
 
-class RandomFourier(Map):
+class KernelMap(Map):
+    """A map of a fixed number of terms, which share the widths of a kernel."""
+
+    terms: int
+    width: float | Sequence[float]
+
+    def _widths(self) -> tuple[float, ...]:
+        return tuple(np.asarray(self.width, dtype=np.float64).ravel().tolist())
+
+    def _width_text(self) -> str:
+        widths = self._widths()
+        return "" if widths == (1.0,) else ",width=" + "/".join(map(repr, widths))
+
+    def _check_widths(self, most: int) -> None:
+        """Raise if the widths have no meaning, or there are more than ``most``."""
+        given = self.width if isinstance(self.width, Sequence | np.ndarray) else [self.width]
+        fine = [isinstance(w, Real) and not isinstance(w, bool) for w in given]
+        if not (all(fine) and len(fine) and all(1e-6 <= float(w) <= 1e6 for w in given)):
+            raise ValueError(f"width must be one or more numbers from 1e-6 to 1e6, not {given!r}")
+        if len(fine) > most:
+            raise ValueError(f"{self.terms} terms are too few for {len(fine)} widths")
+
+    def count(self, inputs: int) -> int:
+        """Return the number of terms, which does not depend on the features."""
+        return int(self.terms)
+
+    def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
+        """Return the index of each term, which does not depend on the features."""
+        return np.arange(self.terms, dtype=np.intp)
+
+
+class RandomFourier(KernelMap):
     """Random Fourier features of the Gaussian kernel."""
 
     def __init__(
@@ -35,30 +69,19 @@ class RandomFourier(Map):
 
     @property
     def text(self) -> str:
-        """The name of the map on the command line and in model files."""
-        widths = self._widths()
-        width = "" if widths == (1.0,) else ",width=" + "/".join(map(repr, widths))
-        return f"rff:{self.terms}{width}" + (f",seed={self.seed}" if self.seed else "")
+        """Name of the map, with the parameters that are not usual."""
+        return f"rff:{self.terms}{self._width_text()}" + (f",seed={self.seed}" * bool(self.seed))
 
     def check(self) -> None:
         """Raise if a parameter has no meaning."""
-        whole("terms", self.terms, 2)
-        whole("seed", self.seed, 0)
+        check_integer("terms", self.terms, 2)
+        check_integer("seed", self.seed, 0)
         if self.terms % 2:
             raise ValueError(f"terms must be even (half cosines, half sines), not {self.terms}")
-        given = self.width if isinstance(self.width, Sequence | np.ndarray) else [self.width]
-        fine = [isinstance(w, Real) and not isinstance(w, bool) for w in given]
-        if not (all(fine) and len(fine) and all(1e-6 <= float(w) <= 1e6 for w in given)):
-            raise ValueError(f"width must be one or more numbers from 1e-6 to 1e6, not {given!r}")
-        if len(fine) > self.terms // 2:
-            raise ValueError(f"{self.terms} terms are too few for {len(fine)} widths")
-
-    def count(self, inputs: int) -> int:
-        """Number of terms of a row of l features."""
-        return int(self.terms)
+        self._check_widths(self.terms // 2)
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
-        """Terms of rows, given the frequencies."""
+        """Return the terms of rows, given the frequencies."""
         half = len(drawn)
         result = np.empty((len(X), 2 * half))
         angle = products(X, drawn)
@@ -67,13 +90,8 @@ class RandomFourier(Map):
         result *= 1.0 / np.sqrt(half)
         return result
 
-    @property
-    def degree(self) -> int:
-        """Waves are no polynomials."""
-        return 0
-
     def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
-        """Gradient of Σ_t G_t term_t."""
+        """Return the gradient of Σ_t G_t term_t."""
         half, angle = len(drawn), X @ drawn.T
         rate = G[:, half:] * np.cos(angle) - G[:, :half] * np.sin(angle)
         result: Matrix = (rate / np.sqrt(half)) @ drawn
@@ -82,7 +100,7 @@ class RandomFourier(Map):
     def path_contributions(
         self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix
     ) -> NDArray[np.float64]:
-        """Contributions of each feature: ∫ cos(θ + t u) dt = cos(θ + u/2) sin(u/2)/(u/2)."""
+        """Return contributions of each feature: ∫ cos(θ + t u) dt = cos(θ + u/2) sin(u/2)/(u/2)."""
         half = len(drawn)
         u = way @ drawn.T
         middle = start @ drawn.T + 0.5 * u
@@ -95,28 +113,20 @@ class RandomFourier(Map):
         return result
 
     def max_phase(self, way: Matrix, drawn: Matrix) -> float:
-        """Most radians that a wave turns through."""
+        """Return the most radians that a wave turns through."""
         return float(np.abs(way @ drawn.T).max(initial=0.0))
 
-    def features_at(self, inputs: int) -> NDArray[np.intp] | None:
-        """The features themselves are not among the waves."""
-        return None
-
     def names(self, names: Sequence[str]) -> list[str]:
-        """Names of the terms, which do not depend on the features."""
+        """Return the names of the terms, which do not depend on the features."""
         return [f"{wave} {i}" for wave in ("cos", "sin") for i in range(self.terms // 2)]
-
-    def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """New place of each term: unchanged."""
-        return np.arange(self.terms, dtype=np.intp)
 
     @property
     def n_params_per_feature(self) -> int:
-        """Frequencies."""
+        """Number of frequencies of a feature."""
         return int(self.terms) // 2
 
     def draw(self, inputs: int) -> Matrix:
-        """Frequencies, of shape (D/2, l)."""
+        """Return frequencies (D/2, l)."""
         blocks, half = [], self.terms // 2
         size = min(inputs, half)  # of a block: no more rows than are wanted, nor than can be
         for i in range(-(-half // size)):
@@ -128,36 +138,24 @@ class RandomFourier(Map):
         return self._scaled(np.concatenate(blocks)[:half], inputs)
 
     def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
-        """Frequencies, as one column, of a feature that appears after l others were drawn.
-
-        They depend only on seed and name, so models on several machines draw the same numbers.
-        """
+        """Return frequencies that depend only on seed and name, the same on all machines."""
         return self._scaled(normal(self.seed, f"feature {name}", self.terms // 2)[:, None], inputs)
 
-    def _widths(self) -> tuple[float, ...]:
-        if isinstance(self.width, Sequence | np.ndarray):
-            return tuple(float(w) for w in self.width)
-        return (float(self.width),)
-
     def _scaled(self, omega: Matrix, inputs: int) -> Matrix:
-        """Standard normal frequencies as those of the kernels, which take turns."""
+        """Return standard normal frequencies as those of the kernels, which take turns."""
         width = np.resize(np.array(self._widths()), len(omega))
         return np.ascontiguousarray(omega / (width[:, None] * np.sqrt(inputs)))
 
 
 def normal(seed: int, name: str, count: int) -> NDArray[np.float64]:
-    """Normal numbers that depend only on seed and name, not on the version of NumPy."""
+    """Return normal numbers that depend only on seed and name, not on the version of NumPy."""
     entropy = int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:16], "little")
     raw = np.random.PCG64(entropy).random_raw(count)
     uniform = ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     return np.asarray(special.ndtri(uniform))
 
 
-NODES = 24  # by which short ways are integrated
-UNUSED_LANDMARK = 1e6  # of a landmark that there was no row for: nothing is near
-
-
-class Landmarks(Map):
+class Landmarks(KernelMap):
     """Nearness to rows of the warm-up."""
 
     def __init__(self, terms: int = 256, *, width: float | Sequence[float] = 1.0) -> None:
@@ -166,55 +164,39 @@ class Landmarks(Map):
 
     @property
     def text(self) -> str:
-        """The name of the map on the command line and in model files."""
-        widths = self._widths()
-        width = "" if widths == (1.0,) else ",width=" + "/".join(map(repr, widths))
-        return f"landmarks:{self.terms}{width}"
+        """Name of the map, with the widths if they are not usual."""
+        return f"landmarks:{self.terms}{self._width_text()}"
 
     def check(self) -> None:
         """Raise if a parameter has no meaning."""
-        whole("terms", self.terms)
-        given = self.width if isinstance(self.width, Sequence | np.ndarray) else [self.width]
-        fine = [isinstance(w, Real) and not isinstance(w, bool) for w in given]
-        if not (all(fine) and len(fine) and all(1e-6 <= float(w) <= 1e6 for w in given)):
-            raise ValueError(f"width must be one or more numbers from 1e-6 to 1e6, not {given!r}")
-        if len(fine) > self.terms:
-            raise ValueError(f"{self.terms} terms are too few for {len(fine)} widths")
+        check_integer("terms", self.terms)
+        self._check_widths(self.terms)
 
     @property
     def rows(self) -> int:
-        """Rows that fix the map: two for a landmark, or as many as for other maps."""
+        """Number of rows that fix the map: two per landmark, or as many as for other maps."""
         return max(WARMUP, 2 * int(self.terms))
 
-    def count(self, inputs: int) -> int:
-        """Number of terms of a row of l features."""
-        return int(self.terms)
-
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
-        """Terms of rows, given the landmarks and, below them, the unit of each feature."""
+        """Return the terms, given the landmarks and, below them, the unit of each feature."""
         result = np.empty((len(X), self.terms))
         self.apply_into(result, X, drawn)
         return result
 
     def apply_into(self, out: Matrix, X: Matrix, drawn: Matrix) -> None:
-        """Put terms where somebody else wants them, columns of a larger matrix."""
+        """Write the terms of rows into ``out``, columns of a larger matrix."""
         unit = drawn[-1]
         nearness(X * unit, drawn[:-1] * unit, self.sharpness(), out)
 
     def sharpness(self) -> Vector:
-        """1/(2σ²) of each landmark; widths come one after the other, each with all classes."""
+        """Return 1/(2σ²) of each landmark: of the widths in turn, each with all classes."""
         widths = np.array(self._widths())
         width = widths[np.arange(self.terms) * len(widths) // self.terms]
         sharp: Vector = 0.5 / width**2
         return sharp
 
-    @property
-    def degree(self) -> int:
-        """Nearness is no polynomial."""
-        return 0
-
     def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
-        """Gradient of Σ_t G_t term_t."""
+        """Return the gradient of Σ_t G_t term_t."""
         rate = -2.0 * self.sharpness() * G * self.apply(X, drawn)
         result: Matrix = (X * rate.sum(axis=1, keepdims=True) - rate @ drawn[:-1]) * drawn[-1] ** 2
         return result
@@ -222,7 +204,7 @@ class Landmarks(Map):
     def path_contributions(
         self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix
     ) -> NDArray[np.float64]:
-        r"""Contributions of each feature, in closed form.
+        r"""Return contributions of each feature, in closed form.
 
         On the way the square of the distance is D(t) = A t² + 2 B t + C, and with s = 1/(2σ²)
 
@@ -247,48 +229,37 @@ class Landmarks(Map):
         return result
 
     def max_phase(self, way: Matrix, drawn: Matrix) -> float:
-        """Most widths that a way is long, as if a width were a radian."""
+        """Return the length of the longest way in widths, as if a width were a radian."""
         step = way * drawn[-1]
         length = np.sqrt(np.einsum("ij,ij->i", step, step).max(initial=0.0))
         return float(length * np.sqrt(2.0 * self.sharpness().max()))
 
-    def features_at(self, inputs: int) -> NDArray[np.intp] | None:
-        """The features themselves are not among the terms."""
-        return None
-
     def names(self, names: Sequence[str]) -> list[str]:
-        """Names of the terms, which do not depend on the features."""
+        """Return the names of the terms, which do not depend on the features."""
         return [f"landmark {i}" for i in range(self.terms)]
-
-    def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """New place of each term: unchanged."""
-        return np.arange(self.terms, dtype=np.intp)
 
     @property
     def n_params_per_feature(self) -> int:
-        """Landmarks, and the unit."""
+        """Number of landmarks, and the unit."""
         return int(self.terms) + 1
 
     def draw(self, inputs: int) -> Matrix:
-        """Landmarks where no rows are known: normal ones."""
+        """Return normal landmarks."""
         count = self.terms * inputs
         return self._with_unit(normal(0, "landmarks", count).reshape(self.terms, inputs))
 
     def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
-        """Landmarks among rows, the first of each class in turn, and the unit below them."""
+        """Return landmarks among rows, the first of each class in turn, and the unit below them."""
         marks = np.full((self.terms, X.shape[1]), UNUSED_LANDMARK)
         some = interleave_classes(np.zeros(len(X)) if y is None else y)[: self.terms]
         marks[: len(some)] = X[some]
         return self._with_unit(marks)
 
     def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
-        """What landmarks have of a feature that appears after l others: nothing, in their unit."""
+        """Return 0 for all landmarks, and their unit."""
         column = np.zeros((self.terms + 1, 1))
         column[-1] = 1.0 / np.sqrt(inputs)
         return column
-
-    def _widths(self) -> tuple[float, ...]:
-        return tuple(np.asarray(self.width, dtype=np.float64).ravel().tolist())
 
     def _with_unit(self, marks: Matrix) -> Matrix:
         inputs = marks.shape[1]
@@ -296,7 +267,7 @@ class Landmarks(Map):
 
 
 def _integral(A: Matrix, B: Matrix, C: Vector, s: Vector) -> Matrix:
-    """∫ exp(−s (A t² + 2 B t + C)) dt from 0 to 1, of shape (n, landmarks)."""
+    """Return ∫ exp(−s (A t² + 2 B t + C)) dt from 0 to 1, of shape (n, landmarks)."""
     near = np.minimum(A * s, 1.0) < 1.0
     safe = np.where(near, 1.0, A * np.ones_like(s))
     # About the nearest point of the way: exp(−s (C − B²/A)) ∫ exp(−s A (t + B/A)²) dt.
@@ -312,7 +283,7 @@ def _integral(A: Matrix, B: Matrix, C: Vector, s: Vector) -> Matrix:
 
 
 def interleave_classes(y: Labels) -> NDArray[np.intp]:
-    """Rows in another order: the first of each class, then the second of each, and so on."""
+    """Return the order of rows: the first of each class, then the second of each, and so on."""
     _, codes = np.unique(y, return_inverse=True)
     order = np.argsort(codes, kind="stable")
     turn = np.empty(len(y), dtype=np.intp)

@@ -1,5 +1,5 @@
-/* Rows times terms, in tiles. Each value is found by the same operations in the same order, whatever
-   other rows there are: a map is a function of the row, bit by bit. */
+/* Rows times terms, in tiles. Each value is computed by the same operations in the same order,
+   independent of other rows: a map is a function of the row, bit by bit. */
 
 #ifndef COUNTERPOISE_TILES_H
 #define COUNTERPOISE_TILES_H
@@ -7,7 +7,7 @@
 #include "kernels.h"
 
 #define PANEL 8          /* terms in a panel, which has their values for each feature in turn */
-#define SMALLEST -345.0  /* below exp(-345) squares would be denormal numbers: that is no nearness */
+#define MIN_EXPONENT -345.0 /* below, squares of exp would be denormal numbers: 0 instead */
 
 #if defined(__GNUC__)
 typedef long long four_bits __attribute__((vector_size(32)));
@@ -17,7 +17,7 @@ INLINE four exp_four(four x)
 {
     const four shift = {6755399441055744.0, 6755399441055744.0, 6755399441055744.0,
                         6755399441055744.0}; /* 1.5 times 2^52: what is added is rounded */
-    const four_bits far = x < SMALLEST;
+    const four_bits far = x < MIN_EXPONENT;
     x = (four)((four_bits)x & ~far);
     const four moved = x * 1.4426950408889634 + shift;
     const four k = moved - shift;
@@ -38,7 +38,8 @@ INLINE void tile(
     for (int i = 0; i < R; i++)
         low[i] = high[i] = (four){0};
     for (ptrdiff_t j = 0; j < l; j++) {
-        const four a = *(const four *)(panel + PANEL * j), b = *(const four *)(panel + PANEL * j + 4);
+        const four a = *(const four *)(panel + PANEL * j);
+        const four b = *(const four *)(panel + PANEL * j + 4);
         for (int i = 0; i < R; i++) {
             const double x = X[i * l + j];
             if (near) {
@@ -78,7 +79,7 @@ INLINE void tile(
                 sum += near ? (w - x) * (w - x) : w * x;
             }
             sum = near ? sum * sharp[t] : sum;
-            out[i * stride + t] = !near ? sum : sum < SMALLEST ? 0.0 : exp(sum);
+            out[i * stride + t] = !near ? sum : sum < MIN_EXPONENT ? 0.0 : exp(sum);
         }
 }
 #endif

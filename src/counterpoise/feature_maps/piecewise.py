@@ -1,7 +1,7 @@
-"""Ranks: each feature replaced by the normal score of its rank among the rows that fix the map.
+"""Piecewise functions of each feature: hinges at its quantiles, and normal scores of its ranks.
 
-Between knots, which are values of those rows, scores are interpolated; beyond the outermost they
-stay what they are there. Long tails become short, whatever the units.
+Between knots, which are values of the rows that fix the map, the scores of ranks are interpolated;
+beyond the outermost they are constant. Long tails become short, independent of the units.
 """
 
 from __future__ import annotations
@@ -13,10 +13,24 @@ import scipy.special as special
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.feature_maps.base import Map, quantiles, steps, whole
+from counterpoise.feature_maps.base import Map, check_integer
+
+KNOTS = 64  # of a feature in the map of ranks, at most
 
 
-class Hinges(Map):
+class PiecewiseMap(Map):
+    """A map whose terms are linear between knots."""
+
+    degree = 1
+
+    def max_phase(self, way: Matrix, drawn: Matrix) -> float:
+        """Raise, because no nodes integrate squares of broken lines exactly."""
+        raise ValueError(
+            f"{self.text} has no reasons with pooled_rows; explain it without pooled_rows"
+        )
+
+
+class Hinges(PiecewiseMap):
     """Every feature, and hinges at its quantiles."""
 
     def __init__(self, knots: int = 3) -> None:
@@ -24,19 +38,19 @@ class Hinges(Map):
 
     @property
     def text(self) -> str:
-        """The name of the map on the command line and in model files."""
+        """Name of the map, with the number of knots if it is not 3."""
         return "hinges" if self.knots == 3 else f"hinges{self.knots}"
 
     def check(self) -> None:
-        """Raise if a parameter has no meaning."""
-        whole("knots", self.knots)
+        """Raise if the number of knots has no meaning."""
+        check_integer("knots", self.knots)
 
     def count(self, inputs: int) -> int:
-        """Number of terms of a row of l features."""
+        """Return the number of features and hinges."""
         return inputs * (1 + self.knots)
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
-        """Terms of rows, given the knots."""
+        """Return the terms of rows, given the knots."""
         n, inputs = X.shape
         result = np.empty((n, 1 + self.knots, inputs))
         result[:, 0] = X
@@ -44,13 +58,8 @@ class Hinges(Map):
         np.maximum(result[:, 1:], 0.0, out=result[:, 1:])
         return result.reshape(n, -1)
 
-    @property
-    def degree(self) -> int:
-        """Degree between two knots."""
-        return 1
-
     def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
-        """Gradient of Σ_t G_t term_t, from the right at knots."""
+        """Return the gradient, from the right at knots."""
         parts = G.reshape(len(G), 1 + self.knots, -1)
         result: Matrix = parts[:, 0] + (parts[:, 1:] * (X[:, None] >= drawn)).sum(axis=1)
         return result
@@ -58,84 +67,69 @@ class Hinges(Map):
     def path_contributions(
         self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix
     ) -> NDArray[np.float64]:
-        """Contributions of each feature: what its own terms gain on the way."""
+        """Return the gain of the terms of each feature on the way."""
         shape = -1, 1 + self.knots, way.shape[1]
         gained = self.apply(start + way, drawn) - self.apply(start, drawn)
         by_feature = np.einsum("nkj,qkj->nqj", gained.reshape(shape), W.reshape(shape))
         return np.asarray(by_feature)
 
-    def max_phase(self, way: Matrix, drawn: Matrix) -> float:
-        """Squares of broken lines have no waves, and no nodes that integrate them exactly."""
-        raise ValueError(
-            f"{self.text} has no reasons with pooled_rows; explain it without pooled_rows"
-        )
-
     def features_at(self, inputs: int) -> NDArray[np.intp] | None:
-        """The features come first."""
+        """Return the first indices."""
         return np.arange(inputs)
 
     def names(self, names: Sequence[str]) -> list[str]:
-        """Names of the terms, given those of the features."""
+        """Return the names of the features, then those of the hinges."""
         bent = [f"{name} beyond knot {k}" for k in range(1, self.knots + 1) for name in names]
         return [*names, *bent]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """New place of each term when feature j becomes feature at[j] of l."""
+        """Return the new index of each term."""
         return np.concatenate([k * inputs + at for k in range(1 + self.knots)])
 
     @property
     def n_params_per_feature(self) -> int:
-        """Knots of a feature."""
+        """Number of knots of a feature."""
         return int(self.knots)
 
-    def draw(self, inputs: int) -> Matrix:
-        """Knots where no rows are known: quantiles of a normal feature."""
-        return np.repeat(special.ndtri(self._shares())[:, None], inputs, axis=1)
-
-    def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
-        """Knots at the quantiles of rows, of shape (K, l)."""
-        return quantiles(X, weight, self._shares())
-
-    def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
-        """Knots of a feature that was 0 before: none of them below that."""
-        return np.arange(float(self.knots))[:, None]
-
-    def _shares(self) -> Vector:
+    def _fractions(self) -> Vector:
         return np.arange(1, self.knots + 1) / (self.knots + 1)
 
+    def draw(self, inputs: int) -> Matrix:
+        """Return the quantiles of normal features."""
+        return np.repeat(special.ndtri(self._fractions())[:, None], inputs, axis=1)
 
-KNOTS = 64  # of a feature, at most
+    def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
+        """Return the quantiles of rows, interpolated about the middles of their weights."""
+        result = np.empty((self.knots, X.shape[1]))
+        for j, column in enumerate(X.T):
+            values, middle = value_ranks(column, weight)
+            result[:, j] = np.interp(self._fractions(), middle, values)
+        return result
+
+    def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
+        """Return knots that are not below 0, the value of the feature so far."""
+        return np.arange(float(self.knots))[:, None]
 
 
-class Ranks(Map):
+class Ranks(PiecewiseMap):
     """Normal scores of the ranks of the features."""
 
-    @property
-    def text(self) -> str:
-        """The name of the map on the command line and in model files."""
-        return "ranks"
-
-    def check(self) -> None:
-        """There are no parameters."""
+    text = "ranks"
+    n_params_per_feature = 2 * KNOTS  # knots, and below them their scores
 
     def count(self, inputs: int) -> int:
-        """Number of terms of a row of l features."""
+        """Return the number of features."""
         return inputs
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
-        """Scores of rows, given the knots and, below them, their scores."""
+        """Return the scores of rows."""
         result = np.empty(X.shape)
         for j in range(X.shape[1]):
             result[:, j] = np.interp(X[:, j], drawn[:KNOTS, j], drawn[KNOTS:, j])
         return result
 
-    @property
-    def degree(self) -> int:
-        """Degree between two knots."""
-        return 1
-
     def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
-        """Gradient of Σ_t G_t term_t, from the right at knots."""
+        """Return the gradient, from the right at knots."""
         result = np.zeros_like(X)
         for j in range(X.shape[1]):
             knots, score = drawn[:KNOTS, j], drawn[KNOTS:, j]
@@ -150,42 +144,27 @@ class Ranks(Map):
     def path_contributions(
         self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix
     ) -> NDArray[np.float64]:
-        """Contributions of each feature: what its own term gains on the way."""
+        """Return the gain of the term of each feature on the way."""
         gained = self.apply(start + way, drawn) - self.apply(start, drawn)
         return gained[:, None] * W
 
-    def max_phase(self, way: Matrix, drawn: Matrix) -> float:
-        """Squares of broken lines have no waves, and no nodes that integrate them exactly."""
-        raise ValueError(
-            f"{self.text} has no reasons with pooled_rows; explain it without pooled_rows"
-        )
-
-    def features_at(self, inputs: int) -> NDArray[np.intp] | None:
-        """The features themselves are not among the ranks."""
-        return None
-
     def names(self, names: Sequence[str]) -> list[str]:
-        """Names of the terms, given those of the features."""
+        """Return the names of the terms."""
         return [f"rank of {name}" for name in names]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """New place of each term: that of its feature."""
+        """Return the new index of each feature."""
         return at
 
-    @property
-    def n_params_per_feature(self) -> int:
-        """Knots of a feature, and their scores."""
-        return 2 * KNOTS
-
     def draw(self, inputs: int) -> Matrix:
-        """Knots where no rows are known: those of a normal feature, which stays as it is."""
-        return np.repeat(_identity_knots()[:, None], inputs, axis=1)
+        """Return knots of normal features, which are their own scores."""
+        return np.repeat(_identity_knots(), inputs, axis=1)
 
     def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
-        """Knots at values of rows, and their scores, of shape (2 KNOTS, l)."""
+        """Return knots at values of rows, and their scores."""
         result = np.empty((2 * KNOTS, X.shape[1]))
         for j, column in enumerate(X.T):
-            values, middle = steps(column, weight)
+            values, middle = value_ranks(column, weight)
             if len(values) > KNOTS:
                 evenly = np.linspace(middle[0], middle[-1], KNOTS)
                 some = np.unique(np.searchsorted(middle, evenly).clip(0, len(values) - 1))
@@ -196,13 +175,24 @@ class Ranks(Map):
         return result
 
     def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
-        """Knots of a feature that was 0 before, which stays 0: it is as if it were normal."""
-        return _identity_knots()[:, None]
+        """Return knots of a normal feature, for which 0, its value so far, stays 0."""
+        return _identity_knots()
 
 
-def _identity_knots() -> Vector:
-    """Knots that are their own scores, 0 among them, and the scores."""
+def value_ranks(column: Vector, weight: Vector) -> tuple[Vector, Vector]:
+    """Return the distinct values of a feature, sorted, and the share of weight up to their middle.
+
+    A row of weight 2 counts as two rows.
+    """
+    values, place = np.unique(column, return_inverse=True)
+    mass = np.bincount(place, weight, len(values))
+    middle: Vector = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
+    return values, middle
+
+
+def _identity_knots() -> Matrix:
+    """Return knots that are their own scores, 0 among them, and the scores, (2 KNOTS, 1)."""
     half = special.ndtri(0.5 + np.arange(1, KNOTS // 2) / KNOTS)
     knots = np.concatenate([-half[::-1], [0.0], half])
     knots = np.append(knots, knots[-1])
-    return np.concatenate([knots, knots])
+    return np.concatenate([knots, knots])[:, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain, combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
 from math import comb
 from typing import Any
 
@@ -12,13 +12,86 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix
-from counterpoise.feature_maps.base import Map, whole
+from counterpoise.feature_maps.base import Map, check_integer
 
 Factors = tuple[int, ...]
 
 
-class Polynomial(Map):
+class PolynomialMap(Map):
+    """A map whose terms are polynomials up to a degree, ``order``."""
+
+    order: int
+    constant = False  # whether a 1 comes first
+
+    def check(self) -> None:
+        """Raise if the order has no meaning."""
+        check_integer("order", self.order)
+
+    @property
+    def degree(self) -> int:
+        """Degree of the terms."""
+        return int(self.order)
+
+    def features_at(self, inputs: int) -> NDArray[np.intp] | None:
+        """Return the first indices, after the constant."""
+        return np.arange(inputs, dtype=np.intp) + int(self.constant)
+
+    def _ones(self, X: Matrix) -> list[Matrix]:
+        return [np.ones((len(X), 1))] if self.constant else []
+
+
+class Monomials(PolynomialMap):
+    """Products of features, or of distinct features, degree by degree."""
+
+    distinct: bool
+
+    def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
+        """Return the terms of rows."""
+        return np.concatenate([*self._ones(X), *self._products(X)], axis=1)
+
+    def _products(self, X: Matrix) -> list[Matrix]:
+        """Return the monomials of each degree: x_j times one of the degree before."""
+        blocks = [X]
+        for first, rest in monomial_factors(X.shape[1], int(self.order), self.distinct):
+            blocks.append(X[:, first] * blocks[-1][:, rest])
+        return blocks
+
+    def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+        """Return the gradient: from the last degree down, by the rule for products."""
+        inputs, order, G = X.shape[1], int(self.order), G[:, int(self.constant) :]
+        blocks, steps = self._products(X), monomial_factors(inputs, order, self.distinct)
+        ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
+        parts = np.split(G, ends, axis=1)
+        result, g = np.zeros_like(X), parts[-1]
+        for k in range(len(steps), 0, -1):
+            (first, rest), before = steps[k - 1], blocks[k - 1]
+            result += (g * before[:, rest]) @ _sums(inputs, order, self.distinct, k - 1, 0)
+            g = parts[k - 1] + (g * X[:, first]) @ _sums(inputs, order, self.distinct, k - 1, 1)
+        return result + g
+
+    def _factors(self, inputs: int) -> list[Factors]:
+        """Return the factors of every monomial."""
+        return [f for k in range(1, self.order + 1) for f in _of_degree(inputs, k, self.distinct)]
+
+    def names(self, names: Sequence[str]) -> list[str]:
+        """Return the names of the terms, products of those of the features."""
+        return ["1"] * self.constant + [
+            " ".join(_power(names[j], factors.count(j)) for j in dict.fromkeys(factors))
+            for factors in self._factors(len(names))
+        ]
+
+    def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
+        """Return the new index of each term."""
+        first = int(self.constant)
+        index = {factors: i for i, factors in enumerate(self._factors(inputs), start=first)}
+        moved = [tuple(sorted(int(at[j]) for j in factors)) for factors in self._factors(len(at))]
+        return np.array([*range(first), *(index[factors] for factors in moved)], dtype=np.intp)
+
+
+class Polynomial(Monomials):
     """All monomials of total degree up to ``order``."""
+
+    distinct = False
 
     def __init__(self, order: int = 2, *, constant: bool = False) -> None:
         self.order = order
@@ -26,92 +99,33 @@ class Polynomial(Map):
 
     @property
     def text(self) -> str:
-        """The name of the map on the command line and in model files."""
+        """Name of the map, with the order."""
         return f"poly{self.order}"
 
-    def check(self) -> None:
-        """Raise if a parameter has no meaning."""
-        whole("order", self.order)
-
     def count(self, inputs: int) -> int:
-        """Number of terms of a row of l features."""
+        """Return the number of monomials."""
         return terms(inputs, self.order, reduced=False) - (not self.constant)
 
-    def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
-        """Terms of rows."""
-        products = _products(X, self.order, distinct=False)
-        one = [np.ones((len(X), 1))] if self.constant else []
-        return np.concatenate([*one, *products], axis=1)
 
-    @property
-    def degree(self) -> int:
-        """Degree of the terms."""
-        return int(self.order)
-
-    def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
-        """Gradient of Σ_t G_t term_t."""
-        return _pulled(X, G[:, int(self.constant) :], self.order, distinct=False)
-
-    def features_at(self, inputs: int) -> NDArray[np.intp] | None:
-        """Places of the features among the terms."""
-        return np.arange(inputs, dtype=np.intp) + int(self.constant)
-
-    def names(self, names: Sequence[str]) -> list[str]:
-        """Names of the terms, given those of the features."""
-        one = ["1"] if self.constant else []
-        return one + _names(names, _monomials(len(names), self.order, False))
-
-    def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """New place of each term when feature j becomes feature at[j] of l."""
-        return _places(at, inputs, self.order, distinct=False, first=int(self.constant))
-
-
-class Interactions(Map):
+class Interactions(Monomials):
     """The features and the products of distinct ones, up to ``order`` of them."""
+
+    distinct = True
 
     def __init__(self, order: int = 2) -> None:
         self.order = order
 
     @property
     def text(self) -> str:
-        """The name of the map on the command line and in model files."""
+        """Name of the map, with the order if it is not 2."""
         return "interactions" if self.order == 2 else f"interactions{self.order}"
 
-    def check(self) -> None:
-        """Raise if a parameter has no meaning."""
-        whole("order", self.order)
-
     def count(self, inputs: int) -> int:
-        """Number of terms of a row of l features."""
+        """Return the number of products."""
         return sum(comb(inputs, k) for k in range(1, self.order + 1))
 
-    def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
-        """Terms of rows."""
-        return np.concatenate(_products(X, self.order, distinct=True), axis=1)
 
-    @property
-    def degree(self) -> int:
-        """Degree of the terms."""
-        return int(self.order)
-
-    def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
-        """Gradient of Σ_t G_t term_t."""
-        return _pulled(X, G, self.order, distinct=True)
-
-    def features_at(self, inputs: int) -> NDArray[np.intp] | None:
-        """Places of the features among the terms."""
-        return np.arange(inputs, dtype=np.intp)
-
-    def names(self, names: Sequence[str]) -> list[str]:
-        """Names of the terms, given those of the features."""
-        return _names(names, _monomials(len(names), self.order, True))
-
-    def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """New place of each term when feature j becomes feature at[j] of l."""
-        return _places(at, inputs, self.order, distinct=True)
-
-
-class ReducedPolynomial(Map):
+class ReducedPolynomial(PolynomialMap):
     """Powers of the features, powers of their sum s, and products of the two."""
 
     def __init__(self, order: int = 2, *, constant: bool = False) -> None:
@@ -120,41 +134,29 @@ class ReducedPolynomial(Map):
 
     @property
     def text(self) -> str:
-        """The name of the map on the command line and in model files."""
+        """Name of the map, with the order."""
         return f"rm{self.order}"
 
-    def check(self) -> None:
-        """Raise if a parameter has no meaning."""
-        whole("order", self.order)
-
     def count(self, inputs: int) -> int:
-        """Number of terms of a row of l features."""
+        """Return the number of powers and products."""
         return terms(inputs, self.order, reduced=True) - (not self.constant)
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
-        """Terms of rows."""
+        """Return the terms of rows."""
         s = X.sum(axis=1, keepdims=True)
-        one = [np.ones((len(X), 1))] if self.constant else []
         powers, sums, products = [X], [s], []
         for k in range(2, self.order + 1):
             products.append(X * sums[-1])
             powers.append(X**k)
             sums.append(s**k)
-        return np.concatenate([*one, *powers, *sums, *products], axis=1)
-
-    @property
-    def degree(self) -> int:
-        """Degree of the terms."""
-        return int(self.order)
+        return np.concatenate([*self._ones(X), *powers, *sums, *products], axis=1)
 
     def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
-        """Gradient of Σ_t G_t term_t."""
-        r, size, first = self.order, X.shape[1], int(self.constant)
-        s = X.sum(axis=1, keepdims=True)
-        powers = [G[:, first + k * size : first + (k + 1) * size] for k in range(r)]
-        sums = G[:, first + r * size : first + r * size + r]
-        rest = G[:, first + r * size + r :]
-        products = [rest[:, k * size : (k + 1) * size] for k in range(r - 1)]
+        """Return the gradient of Σ_t G_t term_t."""
+        r, size, s = self.order, X.shape[1], X.sum(axis=1, keepdims=True)
+        ends = np.cumsum([int(self.constant), *[size] * r, r, *[size] * (r - 1)])
+        _, *parts, _ = np.split(G, ends, axis=1)
+        powers, sums, products = parts[:r], parts[r], parts[r + 1 :]
         result = np.zeros_like(X)
         for k, g in enumerate(powers, start=1):  # x_j^k
             result += k * g * X ** (k - 1)
@@ -165,12 +167,8 @@ class ReducedPolynomial(Map):
         result += through_s
         return result
 
-    def features_at(self, inputs: int) -> NDArray[np.intp] | None:
-        """Places of the features among the terms."""
-        return np.arange(inputs, dtype=np.intp) + int(self.constant)
-
     def names(self, names: Sequence[str]) -> list[str]:
-        """Names of the terms, given those of the features."""
+        """Return the names of the terms; Σ is the sum."""
         r = self.order
         result = ["1"] if self.constant else []
         result += [_power(name, k) for k in range(1, r + 1) for name in names]
@@ -178,7 +176,7 @@ class ReducedPolynomial(Map):
         return result + [f"{name} {_power('Σ', k)}" for k in range(1, r) for name in names]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """New place of each term when feature j becomes feature at[j] of l."""
+        """Return the new index of each term."""
         r, first = self.order, int(self.constant)
         powers = [first + k * inputs + at for k in range(r)]
         sums = np.arange(r, dtype=np.intp) + first + r * inputs
@@ -208,86 +206,43 @@ def terms(features: int, order: int, reduced: bool) -> int:
     >>> terms(60, 2, reduced=False), terms(60, 2, reduced=True)
     (1891, 183)
     """
-    whole("order", order)
+    check_integer("order", order)
     return 1 + order + features * (2 * order - 1) if reduced else comb(features + order, order)
 
 
-def _monomials(inputs: int, order: int, distinct: bool) -> list[Factors]:
-    """Factors of every monomial, degree by degree."""
-    of_degree = combinations if distinct else combinations_with_replacement
-    return list(chain.from_iterable(of_degree(range(inputs), k) for k in range(1, order + 1)))
+def _of_degree(inputs: int, degree: int, distinct: bool) -> list[Factors]:
+    choose = combinations if distinct else combinations_with_replacement
+    return list(choose(range(inputs), degree))
 
 
 @lru_cache(maxsize=32)
-def recipe(
+def monomial_factors(
     inputs: int, order: int, distinct: bool
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """For each degree from 2 on: the first factor of its monomials, and the rest among the last."""
+    """Return, for each degree from 2 on, the first factor of its monomials, and the index of the
+    product of the other factors among the monomials of the degree before.
+    """
     result = []
-    before: list[Factors] = [(j,) for j in range(inputs)]
+    before = _of_degree(inputs, 1, distinct)
     for degree in range(2, order + 1):
         index = {factors: i for i, factors in enumerate(before)}
-        of_degree = combinations if distinct else combinations_with_replacement
-        now = list(of_degree(range(inputs), degree))
-        first = np.array([factors[0] for factors in now], dtype=np.intp)
-        rest = np.array([index[factors[1:]] for factors in now], dtype=np.intp)
+        before = _of_degree(inputs, degree, distinct)
+        first = np.array([factors[0] for factors in before], dtype=np.intp)
+        rest = np.array([index[factors[1:]] for factors in before], dtype=np.intp)
         result.append((first, rest))
-        before = now
     return result
-
-
-def _products(X: Matrix, order: int, distinct: bool) -> list[Matrix]:
-    """Monomials of each degree: those of degree k are x_j times one of degree k − 1."""
-    blocks = [X]
-    for first, rest in recipe(X.shape[1], int(order), distinct):
-        blocks.append(X[:, first] * blocks[-1][:, rest])
-    return blocks
-
-
-def _pulled(X: Matrix, G: Matrix, order: int, distinct: bool) -> Matrix:
-    """Gradient of Σ_t G_t term_t: from the last degree down, by the rule for products."""
-    inputs, order = X.shape[1], int(order)
-    blocks, steps = _products(X, order, distinct), recipe(inputs, order, distinct)
-    ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
-    parts = np.split(G, ends, axis=1)
-    result, g = np.zeros_like(X), parts[-1]
-    for k in range(len(steps), 0, -1):
-        (first, rest), before = steps[k - 1], blocks[k - 1]
-        result += (g * before[:, rest]) @ _sums(inputs, order, distinct, k - 1, 0)
-        g = parts[k - 1] + (g * X[:, first]) @ _sums(inputs, order, distinct, k - 1, 1)
-    return result + g
 
 
 @lru_cache(maxsize=64)
 def _sums(inputs: int, order: int, distinct: bool, step: int, which: int) -> Any:
-    """A sparse matrix that adds up what monomials give to their first factors, or to the rest."""
+    """Return a sparse matrix that adds what monomials give to their first factors or the others."""
     from scipy.sparse import csr_array
 
-    at = recipe(inputs, order, distinct)[step]
-    to = inputs if which == 0 or step == 0 else len(recipe(inputs, order, distinct)[step - 1][0])
-    rows = np.arange(len(at[which]) + 1)
-    return csr_array((np.ones(len(at[which])), at[which], rows), (len(at[which]), to))
-
-
-def _names(names: Sequence[str], monomials: list[Factors]) -> list[str]:
-    return [
-        " ".join(_power(names[j], factors.count(j)) for j in dict.fromkeys(factors))
-        for factors in monomials
-    ]
+    factors = monomial_factors(inputs, order, distinct)
+    to = inputs if which == 0 or step == 0 else len(factors[step - 1][0])
+    at = factors[step][which]
+    return csr_array((np.ones(len(at)), at, np.arange(len(at) + 1)), (len(at), to))
 
 
 def _power(name: str, k: int) -> str:
     return name if k == 1 else f"{name}^{k}"
-
-
-def _places(
-    at: NDArray[np.intp], inputs: int, order: int, distinct: bool, first: int = 0
-) -> NDArray[np.intp]:
-    index = {
-        factors: i for i, factors in enumerate(_monomials(inputs, order, distinct), start=first)
-    }
-    moved = (
-        tuple(sorted(int(at[j]) for j in factors))
-        for factors in _monomials(len(at), order, distinct)
-    )
-    return np.array([*range(first), *(index[factors] for factors in moved)], dtype=np.intp)

@@ -1,6 +1,6 @@
 """The maps as scikit-learn transformers, which learn only the number of features.
 
-A model needs a map and not its face, so that reading and using one does not import scikit-learn.
+A model needs a map and not its transformer: reading and using one does not import scikit-learn.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterpoise.arrays import Labels, Matrix
@@ -30,8 +30,8 @@ class Transformer(TransformerMixin, BaseEstimator, Map):
         ----------
         X : array-like of shape (n, l)
             The rows.
-        y : None
-            Ignored.
+        y : array-like of shape (n,), optional
+            Their labels, which landmarks take in turn; other maps ignore them.
 
         Returns
         -------
@@ -39,11 +39,8 @@ class Transformer(TransformerMixin, BaseEstimator, Map):
         """
         self.check()
         rows = validate_data(self, X, dtype=np.float64)
-        return self._drawn_from(rows)
-
-    def _drawn_from(self, rows: Matrix, y: Any = None) -> Transformer:
-        drawn = self.draw(self.n_features_in_)
-        self.drawn_ = self.draw_from(drawn, rows, y, np.ones(len(rows)))
+        labels, drawn = None if y is None else np.asarray(y), self.draw(self.n_features_in_)
+        self.drawn_ = self.draw_from(drawn, rows, labels, np.ones(len(rows)))
         return self
 
     def transform(self, X: ArrayLike) -> Matrix:
@@ -67,7 +64,7 @@ class Transformer(TransformerMixin, BaseEstimator, Map):
         return terms
 
     def get_feature_names_out(self, input_features: Any = None) -> Labels:
-        """Names of the terms.
+        """Return the names of the terms.
 
         Parameters
         ----------
@@ -78,20 +75,8 @@ class Transformer(TransformerMixin, BaseEstimator, Map):
         -------
         ndarray of shape (terms,)
         """
-        check_is_fitted(self, "n_features_in_")
-        inputs, seen = self.n_features_in_, getattr(self, "feature_names_in_", None)
-        if input_features is None:
-            names = [f"x{j}" for j in range(inputs)] if seen is None else seen.tolist()
-        else:
-            names = list(np.asarray(input_features, dtype=object))
-            if seen is not None and names != seen.tolist():
-                raise ValueError("input_features is not equal to feature_names_in_")
-            if len(names) != inputs:
-                raise ValueError(
-                    f"input_features should have length equal to number of features "
-                    f"({inputs}), got {len(names)}"
-                )
-        return np.array(self.names(names), dtype=object)
+        names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        return np.array(self.names(names.tolist()), dtype=object)
 
 
 class Polynomial(Transformer, polynomial.Polynomial):
@@ -118,7 +103,7 @@ class Interactions(Transformer, polynomial.Interactions):
     """The features and the products of distinct ones, up to ``order`` of them.
 
     Their number is l + l(l − 1)/2 at order 2. Squares are left out: for features that are 0 or 1
-    they would say nothing new.
+    they would add nothing.
 
     Parameters
     ----------
@@ -225,7 +210,7 @@ class Landmarks(Transformer, kernel_maps.Landmarks):
     """How near a row is to rows that were seen first: exp(−‖x − x_i‖²/(2 l σ²)).
 
     The landmarks are rows of each class in turn, and stay in the model: ``unlearn`` does not remove
-    them. Whoever may not store rows takes :class:`RandomFourier`.
+    them. :class:`RandomFourier` stores no rows.
 
     Parameters
     ----------
@@ -245,27 +230,8 @@ class Landmarks(Transformer, kernel_maps.Landmarks):
     [[1.0, 0.61], [0.61, 1.0], [0.0, 0.01]]
     """
 
-    def fit(self, X: ArrayLike, y: Any = None) -> Landmarks:
-        """Take landmarks among rows.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, l)
-            The rows.
-        y : array-like of shape (n,), optional
-            Their labels, which take turns.
-
-        Returns
-        -------
-        self
-        """
-        self.check()
-        rows = validate_data(self, X, dtype=np.float64)
-        self._drawn_from(rows, None if y is None else np.asarray(y))
-        return self
-
-
-class MapUnion(Transformer, base.Union):
+class MapUnion(Transformer, base.MapUnion):
     """The terms of several maps, one after the other.
 
     Parameters
@@ -282,20 +248,11 @@ class MapUnion(Transformer, base.Union):
     """
 
 
-TRANSFORMERS = {
-    "poly": Polynomial,
-    "rm": ReducedPolynomial,
-    "interactions": Interactions,
-    "rff": RandomFourier,
-    "hinges": Hinges,
-    "ranks": Ranks,
-    "landmarks": Landmarks,
-    "+": MapUnion,
-}
+TRANSFORMERS = {name: globals()[kind.__name__] for name, kind in fitted.KINDS.items()}
 
 
 def map_of(given: Any) -> Map:
-    """A map by its name, or the map itself.
+    """Return a map by its name, or the map itself.
 
     Parameters
     ----------

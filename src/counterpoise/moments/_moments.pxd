@@ -24,7 +24,7 @@ cdef struct MomentsView:
     uint64_t* row_hashes
 
 
-cpdef void fade(a, double share) except *
+cpdef void decay(a, double share) except *
 
 
 cdef void learn_row(

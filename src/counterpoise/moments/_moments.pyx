@@ -2,8 +2,8 @@
 # cython: cdivision=True, initializedcheck=False
 """Row loops: rows of a class centred and weighted, moments added up.
 
-Arrays are float64, finite and C-ordered here: whoever calls has checked. State comes last
-and is changed in place. A call cannot be interrupted half-way by a signal.
+Arrays are float64, finite and C-ordered here: callers have checked. State comes last and is changed
+in place. No signal interrupts a call.
 """
 
 from libc.math cimport fabs, frexp, ldexp, rint, sqrt
@@ -11,21 +11,15 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 from scipy.linalg.cython_blas cimport dsyrk
 
-# Deviations of all rows from which their mean may be away from the anchor: the mean is then off
-# by at most this many units in the last place of a deviation.
-cdef double FAR = 8.0
-# Weight of a class below which it has faded away: its rows are 600 half-lives old.
-cdef double NOTHING = 2.0 ** -600
-cdef Py_ssize_t NEAR = 2048  # values that stay in the nearest cache, to be read twice
-# Values of rows that are centred before their products are added up, of few features, more and many.
-cdef Py_ssize_t NEAR_TILE = 2048
-cdef Py_ssize_t MIDDLE_TILE = 20480
-cdef Py_ssize_t MIDDLE = 256
-cdef Py_ssize_t TILE = 65536
+# Between the anchor and the mean of all rows, in squared standard deviations: the mean is then off
+# by at most 8 units in the last place of a deviation.
+cdef double MAX_SQUARED_DISTANCE = 64.0
+cdef double MIN_CLASS_WEIGHT = 2.0 ** -600  # of a decayed class: its rows are 600 half-lives old
+cdef Py_ssize_t VALUES_IN_NEAREST_CACHE = 2048
 
 
 cdef extern from "symmetric.h" nogil:
-    Py_ssize_t NARROW, WIDEST
+    Py_ssize_t MAX_FEATURES_WITHOUT_PANELS, MAX_FEATURES_FOR_LOOPS
     void add_products(
         const double* R, Py_ssize_t m, Py_ssize_t d, Py_ssize_t stride, Py_ssize_t step, double* S,
         Py_ssize_t width
@@ -44,7 +38,7 @@ cdef extern from "kernels.h" nogil:
     )
     void add_weight(double w, double* n, double* weight_remainder)
     uint64_t bits_of(double x)
-    uint64_t folded(uint64_t bits)
+    uint64_t fold_bits(uint64_t bits)
     uint64_t ticket(double w)
     void hash_row(
         const double* x, Py_ssize_t d, uint64_t t, uint64_t* plain, uint64_t* mixed
@@ -68,26 +62,26 @@ def gather(
     double[:, ::1] nonconstant_weight,
     uint64_t[:, ::1] row_hashes,
 ):
-    """Rows of one class, times the root of their weight: their products about a centre near their mean.
+    """Add up the weighted products of the rows of one class, about a centre near their mean.
 
-    The centre is the mean of every ``sample``-th row. ``mean`` becomes the mean about the
-    anchor, the lower triangle of ``C`` the sum of the products, ``nonconstant_weight`` grows by
-    the weight of the rows in which a feature is not 0, or not 1, and ``row_hashes``, unless it is
-    None, by the hashes of the rows.
-    Rows are centred in ``work``, as many at a time as it holds, so that they never leave the cache.
-    Returns the weight of all rows and leaves in ``centre`` their mean about the old centre.
+    The centre is the mean of every ``sample``-th row. ``mean`` becomes the mean about the anchor,
+    the lower triangle of ``C`` the sum of the products. ``nonconstant_weight`` grows by the weight
+    of the rows in which a feature is not 0, or not 1, and ``row_hashes``, unless it is None, by the
+    hashes of the rows. Rows are centred in ``work``, a tile at a time, so that they stay in the
+    cache. Return the weight of all rows; ``centre`` becomes their mean about the old centre.
     """
     cdef Py_ssize_t d = X.shape[1], m = rows.shape[0], i = 0, j, some, filled = 0
     cdef Py_ssize_t width = (d + 7) // 8 * 8
     cdef double n, about, one = 1.0, beta = 0.0
-    cdef bint marked = row_hashes is not None, narrow = d <= NARROW, ours = d <= WIDEST
+    cdef bint marked = row_hashes is not None
+    cdef bint narrow = d <= MAX_FEATURES_WITHOUT_PANELS, ours = d <= MAX_FEATURES_FOR_LOOPS
     cdef double* S = &work[0]
     cdef double* R = S + (width * width if ours else 0)
     cdef Py_ssize_t room = tile_of(d, m)
     # Many features stand in panels of eight.
     cdef Py_ssize_t span = d if narrow or not ours else 8
     cdef Py_ssize_t next_row = span, next_panel = 8 if narrow else 8 * room
-    cdef Py_ssize_t step = max(4, NEAR // d // 4 * 4) if marked else room
+    cdef Py_ssize_t step = max(4, VALUES_IN_NEAREST_CACHE // d // 4 * 4) if marked else room
     cdef int size = <int> d, tile, stride = <int> (C.strides[0] // sizeof(double))
     with nogil:
         for j in range(d):
@@ -99,7 +93,7 @@ def gather(
         n = 0.0
         if ours:
             memset(S, 0, width * width * sizeof(double))
-            # What is read beyond the last feature is of no account, but is no strange number.
+            # Values beyond the last feature have no effect, but must not be NaN.
             j = room * d if narrow else (width - 8) * room
             memset(R + j, 0, (8 if narrow else 8 * room) * sizeof(double))
         while i < m:
@@ -135,16 +129,18 @@ def gather(
 
 cdef Py_ssize_t tile_of(Py_ssize_t d, Py_ssize_t m) noexcept nogil:
     """Rows that are centred before their products are added up."""
-    cdef Py_ssize_t tile = NEAR_TILE if d <= NARROW else MIDDLE_TILE if d <= MIDDLE else TILE
-    return min(m, max(tile // d, 4))
+    cdef Py_ssize_t values = 2048  # few features, more, and many: measured by benchmarks/bulk.py
+    if d > MAX_FEATURES_WITHOUT_PANELS:
+        values = 20480 if d <= 256 else 65536
+    return min(m, max(values // d, 4))
 
 
-def room_to_gather(Py_ssize_t d, Py_ssize_t m):
-    """Numbers that gathering m rows of d features works with."""
+def workspace_size(Py_ssize_t d, Py_ssize_t m):
+    """Return the size of the workspace to gather m rows of d features."""
     cdef Py_ssize_t width = (d + 7) // 8 * 8, tile = tile_of(d, m)
-    if d > WIDEST:
+    if d > MAX_FEATURES_FOR_LOOPS:
         return tile * d
-    return width * width + (tile * d + 8 if d <= NARROW else tile * width)
+    return width * width + (tile * d + 8 if d <= MAX_FEATURES_WITHOUT_PANELS else tile * width)
 
 
 def weigh(const Py_ssize_t[::1] rows, const double[::1] weight, double n):
@@ -164,10 +160,10 @@ ctypedef fused label_t:
 
 
 def two_groups(const label_t[::1] y, label_t one, label_t two, Py_ssize_t[:, ::1] rows):
-    """Where one label is and where the other is, in order, and how many of each there are."""
+    """Write the rows of either label into ``rows``, in order; return how many there are."""
     cdef Py_ssize_t i, a = 0, b = 0
     with nogil:
-        for i in range(y.shape[0]):  # without a branch that nobody could foresee
+        for i in range(y.shape[0]):  # without a branch, which could not be predicted
             rows[0, a] = i
             rows[1, b] = i
             a += y[i] == one
@@ -175,8 +171,8 @@ def two_groups(const label_t[::1] y, label_t one, label_t two, Py_ssize_t[:, ::1
     return a, b
 
 
-def moderate(moments, double largest, double heaviest):
-    """Whether means, with what values spread about them, and weights are finite and no larger."""
+def is_bounded(moments, double largest, double heaviest):
+    """Return whether means plus deviations, and weights, are finite and within these limits."""
     cdef const double[::1] n = moments.n, N = moments.N, anchor = moments.anchor
     cdef const double[:, ::1] mean = moments.mean, max_scatter = moments.max_scatter
     cdef Py_ssize_t k, j
@@ -215,14 +211,14 @@ def hash_sparse(
             for p in range(indptr[i], indptr[i + 1]):
                 j, bits = 1 + indices[p], bits_of(data[p])
                 row_hashes[0, j] += t * bits
-                row_hashes[1, j] += t * folded(bits)
+                row_hashes[1, j] += t * fold_bits(bits)
 
 
 def fold(const uint64_t[::1] bits, uint64_t[::1] result):
     """Fold the bits of values as the second row hashes do."""
     cdef Py_ssize_t j
     for j in range(bits.shape[0]):
-        result[j] = folded(bits[j])
+        result[j] = fold_bits(bits[j])
 
 
 def fill_moments(
@@ -231,7 +227,7 @@ def fill_moments(
     const uint8_t[::1] present, double[:, ::1] shift, double[::1] anchor_out, double[:, :] mean_out,
     double[:, :, :] C_out,
 ):
-    """Impute missing values after the fact, as ``filling.Fill.filled``.
+    """Impute missing values after the fact: see ``solver.imputation``.
 
     ``shift`` (2, p) becomes what an indicator adds to each feature, and what every row adds.
     """
@@ -270,9 +266,9 @@ def fill_moments(
 
 
 def recentre(double n, const double[::1] about, double[:, :] C, bint anyway):
-    """Move the centre of a scatter by ``about``, if that does not cost more than a bit, or anyway.
+    """Move the centre of a scatter by ``about``, if that costs at most a bit, or anyway.
 
-    Of C the lower triangle is given. Returns whether it was done: then all of C is there.
+    Of C the lower triangle is given. Return whether it was done: then all of C is complete.
     """
     cdef Py_ssize_t d = about.shape[0], i, j, stride = C.strides[0] // sizeof(double)
     cdef double factor
@@ -293,7 +289,7 @@ def recentre(double n, const double[::1] about, double[:, :] C, bint anyway):
 def place_products(
     const double[:, :] P, double n, const double[::1] mu, const Py_ssize_t[::1] at, double[:, :] C
 ):
-    """Products of sparse features about their means, into their places; of P the lower triangle."""
+    """Write products of sparse features about their means into C; P is a lower triangle."""
     cdef Py_ssize_t i, j
     cdef double value
     with nogil:
@@ -308,7 +304,7 @@ cdef double _add(
     double n_a, double n_b, const double* mean_b, const double* C_b, Py_ssize_t stride_b,
     Py_ssize_t d, double* delta, double* mean, double* C, Py_ssize_t stride
 ) noexcept nogil:
-    """Chan: the lower triangle of C and the mean of a become those of a and b together."""
+    """Add b to the mean and the lower triangle of C of a, by Chan's formulae."""
     cdef double n = n_a + n_b, share = n_a * (n_b / n)
     cdef Py_ssize_t i, j
     cdef double* row
@@ -334,7 +330,7 @@ cdef double _add(
 
 
 cdef void _mirror(double* C, Py_ssize_t stride, Py_ssize_t d) noexcept nogil:
-    """The upper triangle from the lower one, in squares that stay in the cache."""
+    """Copy the lower triangle to the upper one, in squares that stay in the cache."""
     cdef Py_ssize_t i, j, at, to
     for at in range(0, d, 16):
         for to in range(0, at + 1, 16):
@@ -343,8 +339,8 @@ cdef void _mirror(double* C, Py_ssize_t stride, Py_ssize_t d) noexcept nogil:
                     C[j * stride + i] = C[i * stride + j]
 
 
-cdef double nearby(double place, double size) noexcept nogil:
-    """A short number within half a deviation of a place, so that differences from it are exact."""
+cdef double round_to_grid(double place, double size) noexcept nogil:
+    """Return a short number within half a deviation, so that differences from it are exact."""
     cdef int exponent
     cdef double grid
     if size <= 0.0:
@@ -355,7 +351,7 @@ cdef double nearby(double place, double size) noexcept nogil:
 
 
 cdef void move_anchor(MomentsView* s, Py_ssize_t j, double place) noexcept nogil:
-    """Let means of feature j be relative to another place; what they stand for stays."""
+    """Make the means of feature j relative to another anchor."""
     cdef Py_ssize_t k
     cdef double old = s.anchor[j], shift = place - old, back = place - shift
     cdef double rounding = (place - (shift + back)) + (back - old)  # error of the shift
@@ -365,10 +361,10 @@ cdef void move_anchor(MomentsView* s, Py_ssize_t j, double place) noexcept nogil
             s.mean[k * s.d + j] = (s.mean[k * s.d + j] - shift) - rounding
 
 
-cdef double best_place(const MomentsView* s, const MomentsView* b, Py_ssize_t j) noexcept nogil:
-    """Where the anchor of feature j should be, with rows of b to come unless that is NULL.
+cdef double best_anchor(const MomentsView* s, const MomentsView* b, Py_ssize_t j) noexcept nogil:
+    """Return the best anchor of feature j, before rows of b are added unless that is NULL.
 
-    Where it is, unless the mean of all rows has left it.
+    It is the present one, unless the mean of all rows is far from it.
     """
     cdef Py_ssize_t k
     cdef double total = 0.0, m = 0.0, v = 0.0, off, apart = 0.0
@@ -393,18 +389,18 @@ cdef double best_place(const MomentsView* s, const MomentsView* b, Py_ssize_t j)
                 off = (b.mean[k * s.d + j] + apart) - m
                 v += b.C[k * b.size + j * (b.stride + 1)] + b.n[k] * (off * off)
     v /= total
-    return nearby(s.anchor[j] + m, sqrt(v)) if m * m > FAR * FAR * v else s.anchor[j]
+    return round_to_grid(s.anchor[j] + m, sqrt(v)) if m * m > MAX_SQUARED_DISTANCE * v else s.anchor[j]
 
 
-cdef void settle(MomentsView* s, const MomentsView* b, Py_ssize_t j) noexcept nogil:
-    """Move the anchor of feature j where it should be."""
-    cdef double place = best_place(s, b, j)
+cdef void update_anchor(MomentsView* s, const MomentsView* b, Py_ssize_t j) noexcept nogil:
+    """Move the anchor of feature j to the best one."""
+    cdef double place = best_anchor(s, b, j)
     if place != s.anchor[j]:
         move_anchor(s, j, place)
 
 
 cdef MomentsView view(moments) except *:
-    """Moments as far as the anchor is concerned."""
+    """Return a view of anchor, counts, means and scatters."""
     cdef MomentsView s
     cdef const double[::1] n = moments.n, anchor = moments.anchor
     cdef const double[:, ::1] mean = moments.mean
@@ -417,15 +413,15 @@ cdef MomentsView view(moments) except *:
     return s
 
 
-def places(moments):
-    """Where the anchor of each feature should be; None if it is there."""
+def best_anchors(moments):
+    """Return the best anchor of each feature; None if it is the present one."""
     cdef MomentsView s = view(moments)
     found = moments.anchor.copy()
     cdef double[::1] place = found
     cdef Py_ssize_t j
     cdef bint stays = True
     for j in range(s.d):
-        place[j] = best_place(&s, NULL, j)
+        place[j] = best_anchor(&s, NULL, j)
         stays = stays and place[j] == s.anchor[j]
     return None if stays else found
 
@@ -434,41 +430,36 @@ def add(
     const Py_ssize_t[::1] slot, const double[::1] keep, double share, b, a,
     holder=None, dict state=None
 ):
-    """Class j of the moments b joins class ``slot[j]`` of a, whose past is first scaled by ``keep[j]``.
+    """Add class j of the moments b to class ``slot[j]`` of a, which first decays by ``keep[j]``.
 
-    With None for ``keep`` nothing fades by rows. All classes of a fade by ``share`` before that, with
-    their true weights: by the clock. A class that is as good as nothing is nothing then.
-
-    Then the holder, if there is one, gets the attributes in ``state``: as all this is one call, a
-    signal finds the state before or after.
+    With None for ``keep`` nothing decays by rows. All classes of a first decay by ``share``, by
+    time, with their true weights; a class of almost no weight is then empty. Last, the holder, if
+    there is one, gets the attributes in ``state``: a signal finds the state before or after.
     """
-    cdef const double[::1] n_b = b.n, N_b = b.N
-    cdef const double[::1] anchor_b = b.anchor, stream_b = b.stream
-    cdef const double[:, :, :] C_b = b.C
+    cdef const double[::1] n_b = b.n, N_b = b.N, anchor_b = b.anchor, stream_b = b.stream
+    cdef const double[::1] when_b = b.when, clipped_b = b.clipped
+    cdef const double[::1] remainder_b = b.weight_remainder, min_row_weight_b = b.min_row_weight
     cdef const double[:, ::1] max_scatter_b = b.max_scatter, mean_b = b.mean
     cdef const double[:, :, ::1] nonconstant_weight_b = b.nonconstant_weight, removed_b = b.removed
-    cdef double[::1] n = a.n, N = a.N, anchor = a.anchor
-    cdef double[::1] stream = a.stream, held, when = a.when
-    cdef const double[::1] when_b = b.when, clipped_b = b.clipped
-    cdef double[::1] clipped = a.clipped
-    cdef const double[::1] weight_remainder_b = b.weight_remainder
-    cdef const double[::1] min_row_weight_b = b.min_row_weight
-    cdef double[::1] weight_remainder = a.weight_remainder, min_row_weight = a.min_row_weight
+    cdef const double[:, :, :] C_b = b.C
     cdef const uint64_t[:, :, ::1] row_hashes_b = b.row_hashes
-    cdef uint64_t[:, :, ::1] row_hashes = a.row_hashes
+    cdef double[::1] n = a.n, N = a.N, anchor = a.anchor, stream = a.stream, before
+    cdef double[::1] when = a.when, clipped = a.clipped
+    cdef double[::1] remainder = a.weight_remainder, min_row_weight = a.min_row_weight
     cdef double[:, ::1] mean = a.mean, max_scatter = a.max_scatter
-    cdef double[:, :, :] C = a.C
     cdef double[:, :, ::1] nonconstant_weight = a.nonconstant_weight, removed = a.removed
+    cdef double[:, :, :] C = a.C
+    cdef uint64_t[:, :, ::1] row_hashes = a.row_hashes
     cdef double[::1] scratch = a.anchor.copy(), about = a.anchor.copy()
     cdef Py_ssize_t d = mean.shape[1], j, k, i, l
     cdef Py_ssize_t stride = C.strides[1] // sizeof(double)
     cdef Py_ssize_t stride_b = C_b.strides[1] // sizeof(double)
     cdef double largest, total, arrived = 0.0, left
-    cdef bint fading = keep is not None
+    cdef bint decays = keep is not None
     cdef MomentsView s = view(a), other = view(b)
     if share != 1.0:
-        fade(a, share)
-    held = a.stream.copy()
+        decay(a, share)
+    before = a.stream.copy()
     with nogil:
         when[0] = max(when[0], when_b[0])
         clipped[0] += clipped_b[0]
@@ -478,12 +469,12 @@ def add(
             stream[k] += arrived
         for j in range(slot.shape[0]):
             k = slot[j]
-            left = keep[j] if fading else 1.0
+            left = keep[j] if decays else 1.0
             if n_b[j] > 0.0:
-                stream[k] = left * held[k] + stream_b[j]
+                stream[k] = left * before[k] + stream_b[j]
             if n_b[j] > 0.0 and left != 1.0:
                 n[k] *= left
-                weight_remainder[k] *= left
+                remainder[k] *= left
                 min_row_weight[k] *= left
                 for i in range(d):
                     nonconstant_weight[k, 0, i] *= left
@@ -491,7 +482,7 @@ def add(
                     for l in range(i + 1):
                         C[k, i, l] *= left
         for i in range(d):
-            settle(&s, &other, i)
+            update_anchor(&s, &other, i)
         for j in range(slot.shape[0]):
             if n_b[j] == 0.0:
                 continue
@@ -499,8 +490,8 @@ def add(
             for i in range(d):
                 about[i] = mean_b[j, i] + (anchor_b[i] - anchor[i])
             total = n[k]
-            add_weight(n_b[j], &total, &weight_remainder[k])
-            weight_remainder[k] += weight_remainder_b[j]
+            add_weight(n_b[j], &total, &remainder[k])
+            remainder[k] += remainder_b[j]
             if min_row_weight[k] == 0.0 or min_row_weight_b[j] < min_row_weight[k]:
                 min_row_weight[k] = min_row_weight_b[j]
             for i in range(row_hashes.shape[2]):
@@ -525,8 +516,8 @@ def add(
             setattr(holder, name, value)
 
 
-cpdef void fade(a, double share) except *:
-    """Scale all that a class weighs, its true weight too; what is left must be worth something."""
+cpdef void decay(a, double share) except *:
+    """Scale the weights of all classes, the true ones too; empty those of almost no weight."""
     cdef double[::1] n = a.n, N = a.N, weight_remainder = a.weight_remainder
     cdef double[::1] min_row_weight = a.min_row_weight, stream = a.stream
     cdef double[:, ::1] mean = a.mean, max_scatter = a.max_scatter
@@ -537,7 +528,7 @@ cpdef void fade(a, double share) except *:
     cdef double total = 0.0, left
     with nogil:
         for k in range(c):
-            left = share if n[k] * share >= NOTHING else 0.0
+            left = share if n[k] * share >= MIN_CLASS_WEIGHT else 0.0
             n[k] *= left
             N[k] *= left
             weight_remainder[k] *= left
@@ -558,7 +549,7 @@ cpdef void fade(a, double share) except *:
 
 
 def add_all(list changes, holder, dict state):
-    """Several additions, each with the arguments of ``add``, in one call; then a holder's attributes."""
+    """Call ``add`` with each of these arguments, then set attributes of a holder, in one step."""
     for change in changes:
         add(*change)
     for name, value in state.items():
@@ -568,9 +559,9 @@ def add_all(list changes, holder, dict state):
 cdef void learn_row(
     MomentsView* s, Py_ssize_t k, const double* x, double omega, double entering, double keep
 ) noexcept nogil:
-    """One row of class k joins; what was there is scaled by ``keep`` first.
+    """Add one row of class k, which first decays by ``keep``.
 
-    Without fading ``entering`` is the weight ``omega`` itself and ``keep`` is 1.
+    Without decay ``entering`` is the weight ``omega`` itself and ``keep`` is 1.
     """
     cdef Py_ssize_t d = s.d, i, j
     cdef double* mean = s.mean + k * d
@@ -616,6 +607,6 @@ cdef void learn_row(
         max_scatter[i] = max(max_scatter[i], C[i * s.stride + i])
         nonconstant_weight[i] += entering * (x[i] != 0.0)
         nonconstant_weight[d + i] += entering * (x[i] != 1.0)
-    for i in range(d):  # most often the mean of this class alone tells that nothing has to move
-        if n * (mean[i] * mean[i]) > FAR * FAR * C[i * s.stride + i]:
-            settle(s, NULL, i)
+    for i in range(d):  # most often the mean of this class alone shows that nothing has to move
+        if n * (mean[i] * mean[i]) > MAX_SQUARED_DISTANCE * C[i * s.stride + i]:
+            update_anchor(s, NULL, i)

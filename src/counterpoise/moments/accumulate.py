@@ -1,8 +1,8 @@
-"""Rows become sums: dense ones about a centre near their mean, sparse ones as they are.
+"""Sums of rows: of dense ones about a centre near their mean, of sparse ones as they are.
 
-:func:`fill` does it for all classes. :func:`dense` and :func:`sparse` fill in, for one class that
-had seen nothing, the mean about the anchor, the scatter, the weight of
-the rows in which a feature is not 0, and not 1, and the row hashes, and return its weight.
+:func:`fill` computes them for all classes. :func:`dense` and :func:`sparse` write the sums of one
+class (its mean about the anchor, scatter, ``nonconstant_weight`` and ``row_hashes``) and return its
+weight.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix, Rows, Vector
 from counterpoise.moments._moments import (
+    best_anchors,
     gather,
     hash_sparse,
     place_products,
-    places,
     recentre,
-    room_to_gather,
     weigh,
+    workspace_size,
 )
 from counterpoise.moments.downdate import UNTRACKED_HASH
 
@@ -30,13 +30,12 @@ if TYPE_CHECKING:
     from counterpoise.moments.moments import Moments
 
 
-# Nanoseconds of sparse and dense rows, as benchmarks/sparse.py measures them.
-DENSE, PAIR, PASSES, CALLS = 0.025, 3.0, 6.5, 1e6
-MAX_CACHED_ONES = (
-    1 << 16
-)  # rows of chunks whose weights of 1 are kept for the next chunk of that length
-MIN_ROWS_FOR_OWN_ANCHOR = 3  # rows of a chunk whose means need no anchor of their own
-MAX_AGE_HALF_LIVES = 600.0  # rows this many half-lives old weigh nothing: 2**-600
+# Nanoseconds of a product of dense values, of a pair of sparse values, of an entry of the scatter
+# and of a call, as benchmarks/sparse.py measures them.
+NS_PER_PRODUCT, NS_PER_PAIR, NS_PER_ENTRY, NS_PER_CALL = 0.025, 3.0, 6.5, 1e6
+MAX_CACHED_ONES = 1 << 16  # weights of 1 that are kept for the next chunk of that length
+MAX_ROWS_WITHOUT_ANCHOR = 3  # rows of a chunk whose means need no anchor of their own
+MAX_AGE_HALF_LIVES = 600.0  # older rows have no weight: 2**-600
 
 
 def fill(
@@ -47,26 +46,25 @@ def fill(
     lives: Vector | None,
     lasting: bool,
 ) -> None:
-    """Moments of rows grouped by class, into moments that have seen nothing. Shapes: X (n, d),
-    given (n,), lives (c,).
-    """
-    weight = _ones(X.shape[0]) if given is None else given
+    """Write moments of rows X (n, d), grouped by class, into those of no rows."""
+    weight = given
+    if weight is None:
+        rows = X.shape[0]
+        weight = _cached_ones(rows) if rows <= MAX_CACHED_ONES else np.ones(rows)
     even = given is None and lives is None
     of_class = dense if isinstance(X, np.ndarray) else sparse
     block = max(1024, 2**23 // X.shape[1])  # rows at a time: about 64 MB
     entering = [(rows, weight) for rows in rows_of]
     if lives is not None:
         entering = [
-            _faded(rows, weight, life) if len(rows) and life < np.inf else (rows, weight)
+            _decay_rows(rows, weight, life) if len(rows) and life < np.inf else (rows, weight)
             for rows, life in zip(rows_of, lives.tolist(), strict=True)
         ]
     for k, (rows, omega) in enumerate(entering):
         for i in range(0, len(rows), block):
             part, slot = (result, k) if i == 0 else (result.empty_class(k), 0)
-            mine, sums = (
-                rows[i : i + block],
-                (part.mean[slot], part.C[slot], part.nonconstant_weight[slot]),
-            )
+            mine = rows[i : i + block]
+            sums = part.mean[slot], part.C[slot], part.nonconstant_weight[slot]
             row_hashes = part.row_hashes[slot] if lasting else None
             n = of_class(X, mine, omega, result.anchor, *sums, row_hashes)
             part.n[slot] = part.N[slot] = n
@@ -84,18 +82,18 @@ def fill(
     result.stream[:] = result.N.sum()
     if lives is not None:
         _class_stream_weights(rows_of, weight, lives, result)
-    if X.shape[0] > MIN_ROWS_FOR_OWN_ANCHOR:
+    if X.shape[0] > MAX_ROWS_WITHOUT_ANCHOR:
         _recenter(result, X, entering, block)
 
 
 def _recenter(
     result: Moments, X: Rows, entering: list[tuple[NDArray[np.intp], Vector]], block: int
 ) -> None:
-    """Move the anchor where the means of these rows have left it, and find the means anew.
+    """Move the anchor where the means of these rows are far from it, and compute them again.
 
-    Scatters are about means of their own, so that they know no anchor.
+    Scatters are about means of their own and do not depend on the anchor.
     """
-    place = places(result)
+    place = best_anchors(result)
     if place is None:
         return
     moved = np.flatnonzero(place != result.anchor)
@@ -121,16 +119,13 @@ def dense(
     nonconstant_weight: Matrix,
     row_hashes: NDArray[np.uint64] | None,
 ) -> float:
-    """Dense rows.
+    """Sum dense rows.
 
-    They are centred on the mean of every 64th of them, or of 256 at least. Where that is far from
-    their own mean, for rows can conspire and weights differ, all of them are asked.
-
-    Shapes: X (n, d), rows (m,), weight (n,), anchor (d,), mean, C, nonconstant_weight (d,),
-    row_hashes (2, 1 + d).
+    They are centred on the mean of every 64th row, or of at least 256. Where that is far from the
+    mean of all, because of their order or their weights, they are centred on the latter.
     """
     d = X.shape[1]
-    work, about = np.empty(room_to_gather(d, len(rows))), np.empty(d)
+    work, about = np.empty(workspace_size(d, len(rows))), np.empty(d)
     sample = max(1, min(64, len(rows) // 256))
     n = gather(
         X, rows, weight, anchor, sample, work, about, mean, C, nonconstant_weight, row_hashes
@@ -154,12 +149,10 @@ def sparse(
     nonconstant_weight: Matrix,
     row_hashes: NDArray[np.uint64] | None,
 ) -> float:
-    """CSR rows: columns mostly filled are treated as dense, the others as they are, if that pays.
+    """Sum CSR rows: columns mostly filled as dense, the others as they are, if that is faster.
 
     A column of which a share p ≤ 1/2 of the weight is not zero has n μ² ≤ p Σ ω x², so that
     Σ ω x² − n μ² loses at most one bit; only fuller columns need to be centred first.
-
-    Shapes: X (n, d).
     """
     X, weight = X[rows], weight[rows]
     if row_hashes is not None:
@@ -198,49 +191,41 @@ def sparse(
 
 
 def _dense_is_faster(X: Any) -> bool:
-    """Whether it is quicker to fill the zeros in, by what benchmarks/sparse.py measured.
-
-    A dense row costs d² products of a processor's full speed, a sparse one as many as it has pairs
-    of entries, at a hundredth of that speed, and all of them together some passes over the scatter.
-    """
+    """Return whether dense rows are faster: d² products per row, instead of pairs of entries."""
     m, d = X.shape
     pairs = float((np.diff(X.indptr).astype(np.float64) ** 2).sum())
-    return bool(DENSE * m * d**2 < PAIR * pairs + PASSES * d**2 + CALLS)
-
-
-def _ones(n: int) -> Vector:
-    """Weights of rows that have none, which nobody may write to if they are few."""
-    return _kept_ones(n) if n <= MAX_CACHED_ONES else np.ones(n)
+    dense_ns = NS_PER_PRODUCT * m * d**2
+    return bool(dense_ns < NS_PER_PAIR * pairs + NS_PER_ENTRY * d**2 + NS_PER_CALL)
 
 
 @lru_cache(maxsize=8)
-def _kept_ones(n: int) -> Vector:
+def _cached_ones(n: int) -> Vector:
     result = np.ones(n)
     result.flags.writeable = False
     return result
 
 
-def _faded(
+def _decay_rows(
     rows: NDArray[np.intp], weight: Vector, half_life: float
 ) -> tuple[NDArray[np.intp], Vector]:
-    """Rows of one class that still weigh something, and the weights of all rows after fading.
+    """Return the rows of a class that still have a weight, and the decayed weights of all rows.
 
-    With γ = 2^(−1/half_life) a row enters with (1 − γ^ω)/(1 − γ) and then fades by γ for each
+    With γ = 2^(−1/half_life) a row enters with (1 − γ^ω)/(1 − γ) and then decays by γ for each
     unit of weight that its class receives after it.
     """
     later = np.cumsum(weight[rows][::-1])[::-1]
     age = np.append(later[1:], 0.0) / half_life
     rows, age = rows[age <= MAX_AGE_HALF_LIVES], age[age <= MAX_AGE_HALF_LIVES]
     rate = -np.log(2.0) / half_life
-    faded = np.zeros_like(weight)
-    faded[rows] = np.expm1(rate * weight[rows]) / np.expm1(rate) * 2.0**-age
-    return rows, faded
+    decayed = np.zeros_like(weight)
+    decayed[rows] = np.expm1(rate * weight[rows]) / np.expm1(rate) * 2.0**-age
+    return rows, decayed
 
 
 def _class_stream_weights(
     rows_of: list[NDArray[np.intp]], weight: Vector, lives: Vector, result: Moments
 ) -> None:
-    """Weight of the stream of each class: rows of all classes, faded by its own rows after them."""
+    """Write the weight of the rows of all classes, decayed by the later rows of each class."""
     everything = np.zeros(len(weight))
     for rows in rows_of:
         everything[rows] = weight[rows]
@@ -251,5 +236,5 @@ def _class_stream_weights(
         own = weight[rows]
         later = np.cumsum(own[::-1])[::-1]  # of this class, from each of its rows on
         others = so_far[rows] - np.append(0.0, so_far[rows[:-1] + 1])  # since the one before
-        faded = np.maximum(others, 0.0) @ 2.0 ** (-later / lives[k])
-        result.stream[k] = faded + result.n[k] + (so_far[-1] - so_far[rows[-1] + 1])
+        decayed = np.maximum(others, 0.0) @ 2.0 ** (-later / lives[k])
+        result.stream[k] = decayed + result.n[k] + (so_far[-1] - so_far[rows[-1] + 1])

@@ -1,4 +1,4 @@
-"""Classes: their labels, where their moments are, how many problems they make, and who wins."""
+"""Classes: their labels, their slots in the moments, their scores, and the rows of each."""
 
 from __future__ import annotations
 
@@ -24,51 +24,45 @@ class Classes:
 
     @classmethod
     def of(cls, moments: Moments, declared: Labels) -> Classes:
-        """Labels seen or declared, sorted."""
-        seen = {label: k for k, label in enumerate(moments.labels.tolist()) if moments.n[k] > 0}
-        labels = union(moments.labels[moments.n > 0], declared)
-        slots = [seen.get(label, -1) for label in labels.tolist()]
-        return cls(labels, np.array(slots, dtype=np.intp))
+        """Return the classes of labels seen or declared, sorted."""
+        return cls.for_labels(moments, union(moments.labels[moments.n > 0], declared))
 
     @classmethod
     def in_order_of_appearance(cls, moments: Moments) -> Classes:
-        """Labels as they came, which need not be of a type that can be sorted."""
-        places = np.arange(len(moments.n))
-        return cls(moments.labels, np.where(moments.n > 0, places, -1))
+        """Return the classes as they came; their labels need not be of a type with an order."""
+        return cls.for_labels(moments, moments.labels)
 
     @classmethod
     def for_labels(cls, moments: Moments, labels: Labels) -> Classes:
-        """These labels in this order, seen or not."""
+        """Return the classes of these labels in this order, seen or not."""
         seen = {label: k for k, label in enumerate(moments.labels.tolist()) if moments.n[k] > 0}
         return cls(labels, np.array([seen.get(label, -1) for label in labels.tolist()], np.intp))
 
     @cached_property
     def seen(self) -> Flags:
         """Whether each class was ever seen."""
-        flags: Flags = self.slots >= 0
-        return flags
+        return np.asarray(self.slots >= 0)
 
     @property
-    def problems(self) -> int:
+    def n_scores(self) -> int:
         """Number of columns of the scores."""
         return n_score_columns(len(self.labels))
 
     def best(self, f: Matrix) -> Labels:
-        """Predicted label of each row of scores."""
-        labels: Labels = self.labels[argmax_classes(f, self.seen)]
-        return labels
+        """Return the predicted label of each row of scores."""
+        return np.asarray(self.labels[argmax_classes(f, self.seen)])
 
 
 def n_score_columns(c: int) -> int:
-    """Two classes, or one, make one problem; more make one each, against the rest."""
+    """Return the number of scores: one for two classes or one, else one per class."""
     return 1 if c <= 2 else c
 
 
 def argmax_classes(f: NDArray[np.float64], seen: Flags | None = None) -> NDArray[np.intp]:
-    """Who wins: the positive class of two above zero, else the largest score of those seen.
+    """Return the index (...) of the class that scores f (..., problems) predict.
 
-    ``f`` has shape (..., problems), the result the shape before it. At least two classes were
-    seen if ``seen`` is None: all of them.
+    It is the positive class of two above zero, else the class of the largest score among those
+    seen; with None all were seen.
     """
     if seen is not None and seen.sum() == 1:
         return np.full(f.shape[:-1], seen.argmax())
@@ -79,18 +73,18 @@ def argmax_classes(f: NDArray[np.float64], seen: Flags | None = None) -> NDArray
 
 
 def ravel_binary(f: Matrix) -> NDArray[np.float64]:
-    """Scores as scikit-learn wants them: a vector where there is one problem."""
+    """Return scores as scikit-learn has them: a vector where there is one problem."""
     return f.ravel() if f.shape[1] == 1 else f
 
 
 def union(one: Labels, two: Labels) -> Labels:
-    """Labels of both, sorted; raise if some are text and the others numbers."""
+    """Return the labels of both, sorted; raise if some are text and the others numbers."""
     validation.require_one_type(two, one)
     return np.unique(joined(one, two))
 
 
 def declared(known: Labels, classes: Any) -> Labels:
-    """Labels announced so far, with those that a caller announces now."""
+    """Return the labels declared so far and now."""
     if classes is None:
         return known
     more = np.unique(np.asarray(classes))
@@ -100,7 +94,7 @@ def declared(known: Labels, classes: Any) -> Labels:
 
 
 def _rows_of(y: Labels, known: Labels) -> list[NDArray[np.intp]]:
-    """Rows of each label known, in order."""
+    """Return the rows of each label, in order."""
     if len(known) == 2 and y.dtype == known.dtype and y.dtype.kind in "ib" and y.flags.c_contiguous:
         plain = {8: np.int64, 1: np.uint8}.get(y.itemsize)
         if plain is not None:
@@ -112,9 +106,9 @@ def _rows_of(y: Labels, known: Labels) -> list[NDArray[np.intp]]:
 
 
 def grouped(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
-    """Rows of each label, in order, and the labels: known ones first, then new ones, sorted.
+    """Return the rows of each label, in order, and the labels: known ones, then new ones, sorted.
 
-    The second is ``known`` itself if y brings no new label.
+    The labels are ``known`` itself if y has no new one.
     """
     validation.require_one_type(y, known)
     if len(known) and len(y) and y.dtype != known.dtype and y.dtype.kind in "iuf":

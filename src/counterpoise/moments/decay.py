@@ -93,12 +93,12 @@ class Decay:
         return None if self.rows is None else np.full(len(labels), self.rows)
 
     def row_factors(self, labels: Labels, weight: Vector) -> Vector | None:
-        """Return what is left of each class, (c,), after rows of this weight; None if all is."""
+        """Return the factor of each class (c,) after rows of this weight; None without decay."""
         half_lives = self.rows_per_class(labels)
         return None if half_lives is None else 2.0 ** (-weight / half_lives)
 
     def time_factors(self, mine: float, theirs: float) -> tuple[float, float]:
-        """Return what is left of two pasts at the later of their latest times."""
+        """Return the factors of two pasts at the later of their latest times."""
         if self.seconds is None or mine == NO_TIMESTAMP or theirs == NO_TIMESTAMP:
             return 1.0, 1.0
         later = max(mine, theirs)

@@ -1,16 +1,16 @@
-"""Removal: Chan's formulae backwards, and how many digits that leaves.
+"""Downdating: Chan's formulae backwards, and the digits that are left.
 
     n = n_a − n_b    μ = μ_a − (μ_b − μ_a) n_b / n     C = C_a − C_b − δδᵀ n n_b / n_a,  δ = μ_b − μ
 
-A difference keeps the absolute error of what it is made of, so that little may be left of the
-digits of a small one. Three records tell what is left:
+A difference has the absolute errors of its terms, so that a small one may have few correct digits.
+Three records measure that:
 
-- ``weight_remainder`` makes the weight of a class twice as precise as a float64. A class is empty
-  when nothing is left of that, and rows of tiny weights next to others are still detected.
-- ``row_hashes`` are sums of the bits of the values modulo 2⁶⁴, without rounding. They detect that
-  all rows left have the same value of a feature, and which.
-- ``max_scatter`` and ``removed`` add up what rounding may have cost. :func:`relative_error`
-  compares that with what is left.
+- ``weight_remainder`` makes the weight of a class twice as precise as a float64. It shows that a
+  class is empty, and that rows of tiny weights remain.
+- ``row_hashes`` are sums of the bits of the values modulo 2⁶⁴, without rounding. They show that all
+  rows left have the same value of a feature, and which.
+- ``max_scatter`` and ``removed`` add up rounding errors. :func:`relative_error` compares these with
+  what is left.
 """
 
 from __future__ import annotations
@@ -23,18 +23,24 @@ from scipy.linalg.lapack import dpotrf
 
 from counterpoise.arrays import Flags, Matrix, Vector
 from counterpoise.errors import PrecisionError, UnknownRowsError
-from counterpoise.moments._moments import fold, places
+from counterpoise.moments._moments import best_anchors, fold
 
 if TYPE_CHECKING:
     from counterpoise.moments.moments import Moments
 
 
 EPS = float(np.finfo(np.float64).eps)
-MIN_RESIDUAL_WEIGHT = (
-    1e-6  # of the lightest row: less is no row, but what fractions of weights were rounded to
-)
-COUNT_RTOL = 1e-9  # what rounding may do to counts of rows, relative to what they were
-PSD_RTOL = 1e-9  # how far from positive semidefinite rounding may take a scatter
+MIN_RESIDUAL_WEIGHT = 1e-6  # of the lightest row: less is the rounding of fractions of weights
+COUNT_RTOL = 1e-9  # rounding error of counts of rows, relative to what they were
+PSD_RTOL = 1e-9  # distance of a rounded scatter from a positive semidefinite one
+RESIDUAL_RTOL = 1e-12  # rounding error of a difference, relative to what it was
+MAX_RELATIVE_ERROR = 1e-3  # an estimated relative error at which a removal is refused
+MEAN_ROUNDING_ULPS = 0.25  # what rounding to the nearest leaves on average, in units of eps
+MAX_WEIGHT_RATIO = 1e20  # of a class to its lightest row, whose weight can then be detected
+MIN_TRUSTED_BITS = 32  # bits of a hash that must be left to trust it
+UNTRACKED_HASH = np.uint64(0x9E3779B97F4A7C15)  # the hash of rows without one: it proves nothing
+MAX_FEATURES_TO_FACTORIZE = 500  # features up to which what is left is factorized
+BLOCK_ROWS = 256  # rows of a scatter that are removed at a time
 
 
 def check_class_fully_removed(
@@ -42,8 +48,8 @@ def check_class_fully_removed(
 ) -> None:
     """Raise if the rows of a class that is now empty were not those that it had.
 
-    Where as many rows of each weight went as came, the hashes of their values must vanish, too.
-    They need not where only rounding separates the rows, as with a map on another machine.
+    Where as many rows of each weight were removed as added, the hashes of their values must vanish,
+    unless only rounding separates the rows, as with a map on another machine.
     """
     row_hashes = kept.row_hashes[k]
     if row_hashes[:, 0].any() or not row_hashes.any() or _same_moments(before, k, gone, j):
@@ -55,23 +61,23 @@ def check_class_fully_removed(
 
 
 def _same_moments(before: Moments, k: int, gone: Moments, j: int) -> bool:
-    """Whether mean and scatter of one class are those of another, but for rounding."""
+    """Return whether mean and scatter of one class are those of another, except for rounding."""
     n, (off, _) = float(before.n[k]), before.removed[k]
     C_a, C_b = before.C[k].diagonal(), gone.C[j].diagonal()
-    held = np.maximum(np.maximum(C_a, C_b), before.max_scatter[k])
+    most = np.maximum(np.maximum(C_a, C_b), before.max_scatter[k])
     value = np.abs(before.anchor) + np.abs(before.mean[k])
     apart = (gone.anchor - before.anchor) + gone.mean[j] - before.mean[k]
-    room = 1e3 * EPS * (value + off / n) + PSD_RTOL * np.sqrt(held / n)
-    squares = PSD_RTOL * held + n * room**2
+    room = 1e3 * EPS * (value + off / n) + PSD_RTOL * np.sqrt(most / n)
+    squares = PSD_RTOL * most + n * room**2
     return bool((np.abs(apart) <= room).all() and (np.abs(C_a - C_b) <= squares).all())
 
 
 def check_value_counts(
     kept: Moments, k: int, was: Vector, nonconstant_weight: Vector, value: int
 ) -> None:
-    """Raise if more rows would go in which a feature is not, or is, ``value`` than there were."""
+    """Raise if more rows that are not, or are, ``value`` are removed than there were."""
     n, left = float(kept.n[k]), was - nonconstant_weight
-    # More than rounding, of what was there before and of rows that go in portions.
+    # More than rounding, of what there was before and of rows that are removed in portions.
     slack = max(
         MIN_RESIDUAL_WEIGHT * float(kept.min_row_weight[k]),
         COUNT_RTOL * max(n, float(was.max()), float(nonconstant_weight.max())),
@@ -87,10 +93,10 @@ def check_value_counts(
 
 
 def is_indefinite(moments: Moments, k: int) -> bool:
-    """Whether the scatter of a class is not positive semidefinite, by more than rounding."""
+    """Return whether the scatter of a class is indefinite, by more than rounding."""
     C, max_scatter, n, d = moments.C[k], moments.max_scatter[k], moments.n[k], len(moments.anchor)
-    # Rounding leaves this much on the diagonal: a share of the largest scatter that was held,
-    # and, where nothing varies, what the values themselves are rounded to.
+    # Rounding errors of the diagonal: a share of the largest scatter so far and, where nothing
+    # varies, the rounding of the values themselves.
     value = np.abs(moments.anchor) + np.abs(moments.mean[k])
     rounding = PSD_RTOL * d * max_scatter + n * (1e6 * EPS * value) ** 2 + 1e-290
     off, begun = moments.removed[k]
@@ -107,20 +113,8 @@ def is_indefinite(moments: Moments, k: int) -> bool:
     return bool(dpotrf(scaled.T, overwrite_a=1, clean=0)[1])  # in place: it may be large
 
 
-RESIDUAL_RTOL = 1e-12  # what rounding may leave of a sum, relative to what it was
-MAX_RELATIVE_ERROR = 1e-3  # an estimated relative error at which a removal is refused
-MEAN_ROUNDING_ULPS = 0.25  # what rounding to the nearest leaves on average, in units of eps
-MAX_WEIGHT_RATIO = (
-    1e20  # how much heavier than its lightest row a class may be for its weight to tell that
-)
-MIN_TRUSTED_BITS = 32  # bits of a hash that must be left to trust it
-UNTRACKED_HASH = np.uint64(0x9E3779B97F4A7C15)  # the hash of rows without one: it proves nothing
-MAX_FEATURES_TO_FACTORIZE = 500  # features up to which what is left is factorised
-BLOCK_ROWS = 256  # rows of a scatter that are removed at a time
-
-
 def downdate(before: Moments, kept: Moments, gone: Moments) -> None:
-    """Remove the rows of a sample from another, as if they had never been seen."""
+    """Remove the rows of a sample from another, which becomes ``kept``."""
     index = {label: k for k, label in enumerate(kept.labels.tolist())}
     shift = gone.anchor - kept.anchor
     for j, label in enumerate(gone.labels.tolist()):
@@ -135,7 +129,7 @@ def downdate(before: Moments, kept: Moments, gone: Moments) -> None:
     _move_anchor(kept)
     _anchor_constants(kept)
     kept.stream[:] = kept.N.sum()
-    # Where a row of weight 1/3 is taken back three times, rounding leaves next to nothing.
+    # Where a row of weight 1/3 is removed three times, rounding leaves a tiny weight.
     left = float(before.clipped[0] - gone.clipped[0])
     kept.clipped[0] = left if kept.n.any() and left > RESIDUAL_RTOL * before.clipped[0] else 0.0
     error = relative_error(kept)
@@ -146,9 +140,11 @@ def downdate(before: Moments, kept: Moments, gone: Moments) -> None:
 def _remove_class(
     before: Moments, kept: Moments, k: int, label: object, gone: Moments, j: int, mean_b: Vector
 ) -> None:
-    """Chan's formulae backwards, for class k of what was there and class j of what goes."""
+    """Remove class j of a sample from class k of another, by Chan's formulae backwards."""
     n_a, n_b = float(kept.n[k]), float(gone.n[j])
-    n, remainder = _difference(n_a, n_b, float(kept.weight_remainder[k] - gone.weight_remainder[j]))
+    n, error = _two_sum(n_a, -n_b)
+    rest = float(kept.weight_remainder[k] - gone.weight_remainder[j])
+    n, remainder = _two_sum(n, rest + error)
     if n < -RESIDUAL_RTOL * n_a:
         raise PrecisionError(
             f"cannot unlearn a weight of {n_b:g} of class {label!r}: only {n_a:g} was seen"
@@ -156,17 +152,19 @@ def _remove_class(
     kept.row_hashes[k] -= gone.row_hashes[j]
     if _is_empty(kept, k, n, n_a):
         check_class_fully_removed(before, kept, k, gone, j)
-        _clear(kept, k)
+        for name in kept.__slots__:
+            if name not in ("labels", "anchor", "stream", "when", "clipped"):
+                getattr(kept, name)[k] = 0
         return
     if n <= 0.0:
         raise PrecisionError(precision_error(f"class {label!r}"))
-    unfaded = kept.N[k] == n_a and gone.N[j] == n_b
-    kept.N[k] = n if unfaded else kept.N[k] - gone.N[j]
+    is_true = kept.N[k] == n_a and gone.N[j] == n_b
+    kept.N[k] = n if is_true else kept.N[k] - gone.N[j]
     kept.n[k], kept.weight_remainder[k] = n, remainder
     mean_a, C_a = before.mean[k], before.C[k].diagonal()
     kept.mean[k] -= (mean_b - mean_a) * (n_b / n)
     delta = mean_b - kept.mean[k]
-    for i in range(0, len(delta), BLOCK_ROWS):  # not all of it at once, which would take its room
+    for i in range(0, len(delta), BLOCK_ROWS):  # in blocks, which need less memory
         rows = slice(i, i + BLOCK_ROWS)
         C_b = gone.C[j, rows] + np.outer(delta[rows], delta) * (n * (n_b / n_a))
         np.subtract(before.C[k, rows], C_b, out=kept.C[k, rows])
@@ -191,48 +189,27 @@ def _remove_class(
         )
 
 
-def _difference(n_a: float, n_b: float, remainder: float) -> tuple[float, float]:
-    """Return n_a − n_b + remainder, rounded, and its rounding error (Knuth, twice)."""
-    n, lacking = _two_sum(n_a, -n_b)
-    return _two_sum(n, remainder + lacking)
-
-
 def _two_sum(a: float, b: float) -> tuple[float, float]:
+    """Return the sum, rounded, and its rounding error (Knuth)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
 def _is_empty(kept: Moments, k: int, n: float, n_a: float) -> bool:
-    """Whether nothing is left of a class that now has this weight.
+    """Return whether a class that now has the weight n is empty.
 
-    The row hashes detect rows that went with the weights that they came with. A row that went in
-    portions leaves what these were rounded to; its weight tells, unless it drowned in others.
+    The row hashes detect rows that were removed with the weights that they were added with. A row
+    removed in portions leaves their rounding error, which its weight shows unless it is too small.
     """
     if not kept.row_hashes[k].any() and abs(n) <= RESIDUAL_RTOL * n_a:
         return True
-    min_row_weight = float(kept.min_row_weight[k])
-    return (
-        abs(n) <= MIN_RESIDUAL_WEIGHT * min_row_weight and n_a <= MAX_WEIGHT_RATIO * min_row_weight
-    )
-
-
-def _clear(kept: Moments, k: int) -> None:
-    weights = (kept.n, kept.weight_remainder, kept.min_row_weight, kept.N)
-    for array in (
-        *weights,
-        kept.mean,
-        kept.C,
-        kept.max_scatter,
-        kept.nonconstant_weight,
-        kept.removed,
-    ):
-        array[k] = 0.0
-    kept.row_hashes[k] = 0
+    least = float(kept.min_row_weight[k])
+    return abs(n) <= MIN_RESIDUAL_WEIGHT * least and n_a <= MAX_WEIGHT_RATIO * least
 
 
 def _zero_constant_features(kept: Moments, k: int, constant: Flags) -> None:
-    """Features that do not vary."""
+    """Set the scatter of constant features to 0."""
     kept.C[k, constant, :] = 0.0
     kept.C[k][:, constant] = 0.0
 
@@ -246,31 +223,30 @@ def _find_constants(kept: Moments, k: int) -> tuple[Flags, Vector]:
 
 
 def _move_anchor(kept: Moments) -> None:
-    """Let the anchor follow the rows that are left, so that means found exactly can be kept so."""
-    place = places(kept)
+    """Move the anchor to the rows that are left, so that exact means stay exact."""
+    place = best_anchors(kept)
     if place is None:
         return
     shift = kept.anchor - place
     for k in np.flatnonzero(kept.n > 0).tolist():
-        # Means of rows that were never touched, too, were rounded to digits of that distance.
-        _add_rounding(
-            kept, k, MEAN_ROUNDING_ULPS * kept.n[k] * np.abs(shift), kept.mean[k] + kept.anchor
-        )
+        # The means of other rows, too, were rounded to digits of that distance.
+        rounding = MEAN_ROUNDING_ULPS * kept.n[k] * np.abs(shift)
+        _add_rounding(kept, k, rounding, kept.mean[k] + kept.anchor)
         kept.mean[k] += shift
     kept.anchor[:] = place
 
 
 def _add_rounding(kept: Moments, k: int, more: Vector, at: Vector) -> None:
-    """What the sum of the rows of a class may have lost besides, when its mean was there."""
+    """Add a rounding error to the sum of the rows of a class, when its mean was there."""
     off, begun = kept.removed[k]
     begun[off == 0.0] = at[off == 0.0]
     off[:] = np.hypot(off, more)
 
 
 def _anchor_constants(kept: Moments) -> None:
-    """Where all rows left of all classes have the same value, the anchor moves there.
+    """Move the anchor to the value that all rows left of all classes share.
 
-    No mean then differs from another by rounding, which would look like a feature that varies.
+    No mean then differs from another by rounding, as if the feature varied.
     """
     found = [_find_constants(kept, k) for k in np.flatnonzero(kept.n > 0).tolist()]
     if found:
@@ -280,38 +256,35 @@ def _anchor_constants(kept: Moments) -> None:
 
 
 def _detect_constants_by_count(kept: Moments, k: int, nonconstant_weight: Matrix) -> None:
-    """Where no row is left in which a feature is not 0, or not 1, that is its value.
+    """Make features constant of which no row is left that is not 0, or not 1.
 
-    That holds for rows that went in portions, too, which row hashes cannot detect.
+    It also holds for rows that were removed in portions, which row hashes cannot detect.
     """
     for value in (0, 1):
         was = kept.nonconstant_weight[k, value].copy()
         check_value_counts(kept, k, was, nonconstant_weight[value], value)
         kept.nonconstant_weight[k, value] = np.clip(was - nonconstant_weight[value], 0.0, kept.n[k])
         # Rounding, and not a row: even the lightest would be more.
-        never = (kept.nonconstant_weight[k, value] <= RESIDUAL_RTOL * was) & (
-            RESIDUAL_RTOL * was < kept.min_row_weight[k]
-        )
-        never &= was > 0
+        rounding = RESIDUAL_RTOL * was
+        never = (kept.nonconstant_weight[k, value] <= rounding) & (was > 0)
+        never &= rounding < kept.min_row_weight[k]
         kept.nonconstant_weight[k, value, never] = 0.0
         _set_constant(kept, k, never, np.full(len(never), float(value)))
 
 
 def _set_constant(kept: Moments, k: int, known: Flags, values: Vector) -> None:
-    """Nothing is left of what rounding did to these features."""
+    """Set the values of constant features, without rounding errors."""
     kept.mean[k, known] = values[known] - kept.anchor[known]
     kept.max_scatter[k, known], kept.removed[k, 0, known] = 0.0, 0.0
     _zero_constant_features(kept, k, known)
 
 
 def constant_features(row_hashes: NDArray[np.uint64], near: Vector) -> tuple[Flags, Vector]:
-    """Features of which all rows have the same value, by their row hashes, and that value.
+    """Return whether each feature is constant (d,), by row hashes (2, 1 + d), and its value (d,).
 
     With weights that add up to W, written as 2ᵗ times an odd number, the plain hash is W times the
-    bits of the value modulo 2⁶⁴. So all but t bits of the value are known; the mean is near enough
-    to tell the others. The second hash, W times the folded bits, is the proof.
-
-    Shapes: row_hashes (2, 1 + d), near (d,); returns constant (d,), value (d,).
+    bits of the value modulo 2⁶⁴. It determines all but t bits of the value; a near value (d,), the
+    mean, determines the others. The second hash, W times the folded bits, is the proof.
 
     Examples
     --------
@@ -341,23 +314,11 @@ def constant_features(row_hashes: NDArray[np.uint64], near: Vector) -> tuple[Fla
     return constant | zero, value
 
 
-def spread(moments: Moments, k: int) -> Vector:
-    """Squares that a class brings to what is solved: its scatter, and that of class means. Shape of
-    the result: (d,).
-    """
-    apart = np.abs(moments.mean[moments.n > 0] - moments.mean[k]).max(axis=0)
-    squares: Vector = np.maximum(moments.C[k].diagonal(), 0.0) + moments.n[k] * apart**2
-    return squares
-
-
 def relative_error(moments: Moments) -> Vector:
-    """Estimated relative error that removals left in each feature's second moment.
+    """Return the estimated relative error (d,) that removals left in second moments.
 
-    Rounding leaves about eps times the largest scatter ever held, and what it did to the
-    means; what is left of the scatter decides how much that is, with every row or every class
-    weighing the same.
-
-    Shape of the result: (d,).
+    Rounding errors are about eps times the largest scatter so far, plus those of the means. They
+    are relative to what is left of the scatter, with equal weights of all rows or all classes.
     """
     seen = np.flatnonzero(moments.n > 0)
     if not seen.size:
@@ -365,7 +326,8 @@ def relative_error(moments: Moments) -> Vector:
     n, mean, max_scatter = moments.n[seen, None], moments.mean[seen], moments.max_scatter[seen]
     if moments.removed[:, 0].any():
         off, begun = moments.removed[seen, 0], moments.removed[seen, 1]
-        squares = np.array([spread(moments, k) for k in seen.tolist()])
+        apart = np.array([np.abs(mean - one).max(axis=0) for one in mean])  # class means
+        squares = np.maximum(np.einsum("kjj->kj", moments.C)[seen], 0.0) + n * apart**2
         gone = np.abs((moments.anchor - begun) + mean)
         max_scatter = max_scatter + off * (2.0 * gone + np.sqrt(squares / n))
     C_jj = np.einsum("kjj->kj", moments.C)[seen]
@@ -381,7 +343,7 @@ def relative_error(moments: Moments) -> Vector:
 
 
 def precision_error(what: str) -> str:
-    """Say that a removal is refused."""
+    """Return the message that a removal is refused."""
     return (
         f"unlearning this would leave {what} with less than three correct digits: it varied or "
         "weighed so much more than what remains, or was never learned; fit a new model on the rows "

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #endif
@@ -167,8 +168,8 @@ static inline uint64_t bits_of(double x)
     return bits;
 }
 
-/* Bits scrambled, one to one; 0 stays 0. */
-static inline uint64_t scrambled(uint64_t bits)
+/* Scramble bits, one to one; 0 stays 0. */
+static inline uint64_t scramble(uint64_t bits)
 {
     bits ^= bits >> 32;
     bits *= 0xd6e8feb86659fd93u;
@@ -180,18 +181,18 @@ static inline uint64_t scrambled(uint64_t bits)
 /* How often a row of this weight counts in the row hashes: a whole weight is a repetition. */
 static inline uint64_t ticket(double w)
 {
-    return w < 9007199254740992.0 && w == floor(w) ? (uint64_t)w : scrambled(bits_of(w));
+    return w < 9007199254740992.0 && w == floor(w) ? (uint64_t)w : scramble(bits_of(w));
 }
 
 /* The square of the two halves of the bits, folded: with the sum of the bits, the sum of these
    tells whether values vary, as a sum of squares does, for one multiplication of 32 bits. */
-static inline uint64_t folded(uint64_t bits)
+static inline uint64_t fold_bits(uint64_t bits)
 {
     const uint64_t half = (uint32_t)(bits ^ (bits >> 32));
     return half * half;
 }
 
-/* The hashes of one row: plain += t bits(x_j), mixed += t folded(bits(x_j)) modulo 2^64, after
+/* The hashes of one row: plain += t bits(x_j), mixed += t fold_bits(bits(x_j)) modulo 2^64, after
    the sum of the t themselves in front. */
 ONE_PER_CPU static void hash_row(
     const double *restrict x, ptrdiff_t d, uint64_t t, uint64_t *restrict plain,
@@ -203,19 +204,19 @@ ONE_PER_CPU static void hash_row(
         for (ptrdiff_t j = 0; j < d; j++) {
             const uint64_t bits = bits_of(x[j]);
             plain[1 + j] += bits;
-            mixed[1 + j] += folded(bits);
+            mixed[1 + j] += fold_bits(bits);
         }
         return;
     }
     for (ptrdiff_t j = 0; j < d; j++) {
         const uint64_t bits = bits_of(x[j]);
         plain[1 + j] += t * bits;
-        mixed[1 + j] += t * folded(bits);
+        mixed[1 + j] += t * fold_bits(bits);
     }
 }
 
 /* The same for the m rows of X that are listed. */
-static void mark_each(
+static void hash_each(
     const double *restrict X, ptrdiff_t d, const ptrdiff_t *restrict rows, ptrdiff_t m,
     const double *restrict weight, uint64_t *restrict plain, uint64_t *restrict mixed)
 {
@@ -225,7 +226,7 @@ static void mark_each(
 
 #if defined(__x86_64__) && defined(__GNUC__)
 /* Four rows of weight 1 at a time, four values of each: compilers find no product of 32 bits. */
-__attribute__((target("avx2"))) static void mark_four(
+__attribute__((target("avx2"))) static void hash_four(
     const double *const x[4], ptrdiff_t d, uint64_t *restrict plain, uint64_t *restrict mixed)
 {
     const __m256d zero = _mm256_setzero_pd();
@@ -245,25 +246,11 @@ __attribute__((target("avx2"))) static void mark_four(
         _mm256_storeu_si256((__m256i *)(plain + 1 + j), sum);
         _mm256_storeu_si256((__m256i *)(mixed + 1 + j), squares);
     }
-    if (j + 2 <= d) {
-        __m128i sum = _mm_loadu_si128((const __m128i *)(plain + 1 + j));
-        __m128i squares = _mm_loadu_si128((const __m128i *)(mixed + 1 + j));
-        for (int i = 0; i < 4; i++) {
-            const __m128i bits = _mm_castpd_si128(
-                _mm_add_pd(_mm_loadu_pd(x[i] + j), _mm_setzero_pd()));
-            const __m128i half = _mm_xor_si128(bits, _mm_srli_epi64(bits, 32));
-            sum = _mm_add_epi64(sum, bits);
-            squares = _mm_add_epi64(squares, _mm_mul_epu32(half, half));
-        }
-        _mm_storeu_si128((__m128i *)(plain + 1 + j), sum);
-        _mm_storeu_si128((__m128i *)(mixed + 1 + j), squares);
-        j += 2;
-    }
     for (; j < d; j++)
         for (int i = 0; i < 4; i++) {
             const uint64_t bits = bits_of(x[i][j]);
             plain[1 + j] += bits;
-            mixed[1 + j] += folded(bits);
+            mixed[1 + j] += fold_bits(bits);
         }
 }
 
@@ -278,14 +265,14 @@ static void hash_rows(
                 X + rows[i] * d, X + rows[i + 1] * d, X + rows[i + 2] * d, X + rows[i + 3] * d};
             if (weight[rows[i]] == 1.0 && weight[rows[i + 1]] == 1.0
                 && weight[rows[i + 2]] == 1.0 && weight[rows[i + 3]] == 1.0)
-                mark_four(x, d, plain, mixed);
+                hash_four(x, d, plain, mixed);
             else
-                mark_each(X, d, rows + i, 4, weight, plain, mixed);
+                hash_each(X, d, rows + i, 4, weight, plain, mixed);
         }
-    mark_each(X, d, rows + i, m - i, weight, plain, mixed);
+    hash_each(X, d, rows + i, m - i, weight, plain, mixed);
 }
 #else
-#define hash_rows mark_each
+#define hash_rows hash_each
 #endif
 
 /* Sizes r of the entries of a row in the units of their columns, 1 at most; the units learn from
@@ -340,10 +327,10 @@ ONE_PER_CPU static void rank_one(
 }
 
 /* Gaussian elimination of a symmetric positive definite K, of which the upper triangle stands in
-   the first d columns of U, with right-hand sides in the others up to `width`. Afterwards
-   a'K^-1 b = sum_i U[i][a] U[i][b] / U[i][i]. Four rows at a time, of which the columns are taken
-   twelve at a time through all rows above, so that sums stay in registers. What is below the
-   diagonal is lost. Returns whether a pivot vanished. */
+   the first d columns of U, with right-hand sides in the others up to `width`, a multiple of 4.
+   Afterwards a'K^-1 b = sum_i U[i][a] U[i][b] / U[i][i]. Four rows at a time, of which the columns
+   are taken twelve at a time through all rows above, so that sums stay in registers. What is below
+   the diagonal is lost. Returns whether a pivot vanished. */
 #if defined(__GNUC__)
 typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
 
@@ -372,12 +359,10 @@ FUSED INLINE void subtract_tile(
                                                           : sum[3][v];
 }
 
-#define NEAR_ROWS 1024 /* rows that are cheap to read again for every four others */
-
-FUSED ONE_PER_CPU static int eliminate_near(
-    double *restrict U, ptrdiff_t d, ptrdiff_t width, ptrdiff_t stride, const double *restrict tiny)
+FUSED ONE_PER_CPU static int eliminate_rows(
+    double *restrict U, ptrdiff_t d, ptrdiff_t width, ptrdiff_t stride,
+    const double *restrict tiny, double *restrict F, double *restrict inverse)
 {
-    double F[4 * NEAR_ROWS], inverse[NEAR_ROWS];
     for (ptrdiff_t i = 0; i < d; i += 4) {
         const ptrdiff_t rows = d - i < 4 ? d - i : 4;
         double *restrict p = U + i * stride;
@@ -432,75 +417,31 @@ FUSED ONE_PER_CPU static int eliminate_near(
     return 0;
 }
 
-#endif
-
-/* The same for more rows, or any width: four pivots at a time, for all rows below. */
-FUSED ONE_PER_CPU static int eliminate_far(
-    double *restrict U, ptrdiff_t d, ptrdiff_t width, ptrdiff_t stride, const double *restrict tiny)
-{
-    ptrdiff_t i = 0;
-    for (; i + 4 <= d; i += 4) {
-        double *restrict p[4] = {U + i * stride, U + (i + 1) * stride, U + (i + 2) * stride,
-                                 U + (i + 3) * stride};
-        double inverse[4];
-        for (int k = 0; k < 4; k++) {
-            if (!(p[k][i + k] > tiny[i + k]))
-                return 1;
-            inverse[k] = 1.0 / p[k][i + k];
-            for (int r = k + 1; r < 4; r++) {
-                const double factor = p[k][i + r] * inverse[k];
-                for (ptrdiff_t j = i + r; j < width; j++)
-                    p[r][j] -= factor * p[k][j];
-            }
-        }
-        const double *restrict p0 = p[0], *restrict p1 = p[1];
-        const double *restrict p2 = p[2], *restrict p3 = p[3];
-        ptrdiff_t r = i + 4;
-        for (; r + 2 <= d; r += 2) { /* two rows at a time, for each load of the pivots */
-            const double f0 = p0[r] * inverse[0], f1 = p1[r] * inverse[1];
-            const double f2 = p2[r] * inverse[2], f3 = p3[r] * inverse[3];
-            const double g0 = p0[r + 1] * inverse[0], g1 = p1[r + 1] * inverse[1];
-            const double g2 = p2[r + 1] * inverse[2], g3 = p3[r + 1] * inverse[3];
-            double *restrict row = U + r * stride, *restrict next = row + stride;
-            row[r] -= (f0 * p0[r] + f1 * p1[r]) + (f2 * p2[r] + f3 * p3[r]);
-            for (ptrdiff_t j = r + 1; j < width; j++) {
-                const double q0 = p0[j], q1 = p1[j], q2 = p2[j], q3 = p3[j];
-                row[j] -= (f0 * q0 + f1 * q1) + (f2 * q2 + f3 * q3);
-                next[j] -= (g0 * q0 + g1 * q1) + (g2 * q2 + g3 * q3);
-            }
-        }
-        for (; r < d; r++) {
-            const double f0 = p0[r] * inverse[0], f1 = p1[r] * inverse[1];
-            const double f2 = p2[r] * inverse[2], f3 = p3[r] * inverse[3];
-            double *restrict row = U + r * stride;
-            for (ptrdiff_t j = r; j < width; j++)
-                row[j] -= (f0 * p0[j] + f1 * p1[j]) + (f2 * p2[j] + f3 * p3[j]);
-        }
-    }
-    for (; i < d; i++) {
-        const double *restrict pivot = U + i * stride;
-        if (!(pivot[i] > tiny[i]))
-            return 1;
-        const double inverse = 1.0 / pivot[i];
-        for (ptrdiff_t r = i + 1; r < d; r++) {
-            const double factor = pivot[r] * inverse;
-            double *restrict row = U + r * stride;
-            for (ptrdiff_t j = r; j < width; j++)
-                row[j] -= factor * pivot[j];
-        }
-    }
-    return 0;
-}
-
 static int eliminate(
     double *restrict U, ptrdiff_t d, ptrdiff_t width, ptrdiff_t stride, const double *restrict tiny)
 {
-#if defined(__GNUC__)
-    if (d <= NEAR_ROWS && width % 4 == 0)
-        return eliminate_near(U, d, width, stride, tiny);
-#endif
-    return eliminate_far(U, d, width, stride, tiny);
+    double few[5 * 256]; /* of up to 256 rows; more need an allocation */
+    double *F = d <= 256 ? few : malloc(5 * d * sizeof *F);
+    const int failed = F == NULL || eliminate_rows(U, d, width, stride, tiny, F, F + 4 * d);
+    if (F != few)
+        free(F);
+    return failed;
 }
+#else
+static int eliminate(
+    double *U, ptrdiff_t d, ptrdiff_t width, ptrdiff_t stride, const double *tiny)
+{
+    for (ptrdiff_t i = 0; i < d; i++) {
+        const double *pivot = U + i * stride;
+        if (!(pivot[i] > tiny[i]))
+            return 1;
+        for (ptrdiff_t r = i + 1; r < d; r++)
+            for (ptrdiff_t j = width - 1; j >= r; j--)
+                U[r * stride + j] -= pivot[r] / pivot[i] * pivot[j];
+    }
+    return 0;
+}
+#endif
 
 /* U[i][j] = keep U[i][j] + sum_k (alpha_k C_k[i][j] + a_k delta_k[i] delta_k[j]) for two classes,
    upper triangle. */

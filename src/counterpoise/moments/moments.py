@@ -1,4 +1,4 @@
-"""Moments: everything that is ever learned, as a value that can be added and subtracted.
+"""Moments: all that a model learns, as a value that can be added and subtracted.
 
 Per class k of a labelled sample
 
@@ -9,10 +9,9 @@ with the sums over the rows of that class and ω the sample weights. Two samples
     n = n_a + n_b      μ = μ_a + δ n_b / n          C = C_a + C_b + δδᵀ n_a n_b / n,   δ = μ_b − μ_a
 
 (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
-variances", 1979), and the inverse of that removes one from the other: ``removal.py`` does that.
-Means are kept relative to an anchor, at first the first row seen, so that features far from zero
-keep their digits; it moves when the mean of all rows has left it by more than 8 standard
-deviations.
+variances", 1979); ``downdate.py`` has the inverse. Means are relative to an anchor, at first the
+first row, so that features far from zero keep their digits; it moves when the mean of all rows is
+more than 8 standard deviations away.
 """
 
 from __future__ import annotations
@@ -30,66 +29,52 @@ from counterpoise.moments._moments import add
 from counterpoise.moments.decay import NO_DECAY, NO_TIMESTAMP, Decay, HalfLife
 
 EPS = downdate.EPS
-MIN_DECAYED_WEIGHT = 2.0**-900  # of a row that has faded by the clock, and is worth a look
-# What there is of each class, but for its scatter and its stream.
-PER_CLASS_ARRAYS = (
-    "n",
-    "weight_remainder",
-    "min_row_weight",
-    "N",
-    "mean",
-    "max_scatter",
-    "nonconstant_weight",
-    "removed",
-    "row_hashes",
-)
+MIN_DECAYED_WEIGHT = 2.0**-900  # of a row that decayed by time: one with less is ignored
 
 
 class Moments:
-    """Centred second moments of each class of a labelled sample.
+    """Centered second moments of each class of a labeled sample.
 
-    Make one with :meth:`of`; then ``a + b`` is the value of both samples together, ``a - b``
-    that of a with the rows of b never seen. ``a += b`` works in place.
+    Make one with :meth:`of`; then ``a + b`` are the moments of both samples together, and ``a - b``
+    those of a without the rows of b. ``a += b`` works in place.
 
     Attributes
     ----------
     labels : ndarray of shape (c,)
-        The label of each slot, in order of arrival. A slot with ``n == 0`` was never seen.
+        Label of each slot, in order of arrival. A slot with ``n == 0`` was never seen.
     n : ndarray of shape (c,)
-        Weight of each class, faded if rows fade with age.
+        Weight of each class, decayed if rows decay.
     weight_remainder : ndarray of shape (c,)
-        True sum of the weights minus n: the rounding error of n.
+        Rounding error of n: the true sum of the weights minus n.
     min_row_weight : ndarray of shape (c,)
-        Smallest weight of a row that each class ever had.
+        Smallest weight of a row of each class.
     N : ndarray of shape (c,)
-        True weight of each class, not faded.
+        True weight of each class, which decays by time only.
     stream : ndarray of shape (c,)
-        Weight of the rows of all classes, faded like n by the rows of this class that came after
-        them: n / stream is how frequent the class was while its rows are remembered.
+        Weight of the rows of all classes, decayed like n by the later rows of this class:
+        n / stream is the frequency of the class in its memory.
     anchor : ndarray of shape (d,)
-        The point that means are relative to.
+        Origin of the means.
     mean : ndarray of shape (c, d)
         Mean of each class minus the anchor.
     C : ndarray of shape (c, d, d)
         Scatter of each class about its own mean.
     max_scatter : ndarray of shape (c, d)
-        What rounding may have cost the diagonal of C, in units of eps: the largest ever held, and
-        what each removal adds to it.
+        Rounding error of the diagonal of C, in units of eps: its largest value so far, and the
+        error of each removal.
     removed : ndarray of shape (c, 2, d)
-        What rounding in removals may have cost the sum of the rows, n times their mean, in units
-        of eps; and where the mean was when that began. A sum that is off makes the scatter drift
-        as the mean goes away from there. :meth:`relative_error` makes an estimate of both.
+        Rounding error of removals in the sum of the rows, n times their mean, in units of eps; and
+        the mean when that began. A wrong sum makes the scatter drift as the mean moves.
     nonconstant_weight : ndarray of shape (c, 2, d)
-        Weight of the rows in which a feature is not 0, and not 1. When removals bring it back to
-        zero, the feature is known to be constant, which rounding could not tell.
+        Weight of the rows in which a feature is not 0, and not 1. Where removals bring it back to
+        zero, the feature is constant.
     row_hashes : ndarray of uint64 of shape (c, 2, 1 + d)
         Sums of the weights, and of the bits of each feature as they are and folded, modulo 2⁶⁴.
-        They know no rounding, and tell when all rows left have the same value of a feature.
+        They have no rounding error, and show that all rows left have the same value.
     when : ndarray of shape (1,)
-        Where rows fade by the clock, the latest time in seconds, as of which everything weighs:
-        N is then faded too. Else −∞.
+        Latest time in seconds, as of which everything is weighted; −∞ if rows do not decay by time.
     clipped : ndarray of shape (1,)
-        Weight, not faded, of the rows of which a map clipped a value; 0 without a map.
+        Weight, not decayed, of the rows of which a map clipped a value; 0 without a map.
 
     Examples
     --------
@@ -101,24 +86,6 @@ class Moments:
     >>> (both - Moments.of([[1.0]], ["ham"])).n.tolist()
     [0.0, 2.0]
     """
-
-    __slots__ = (
-        "C",
-        "N",
-        "anchor",
-        "clipped",
-        "labels",
-        "max_scatter",
-        "mean",
-        "min_row_weight",
-        "n",
-        "nonconstant_weight",
-        "removed",
-        "row_hashes",
-        "stream",
-        "weight_remainder",
-        "when",
-    )
 
     labels: Labels
     n: Vector
@@ -136,8 +103,10 @@ class Moments:
     when: Vector
     clipped: Vector
 
+    __slots__ = tuple(sorted(__annotations__))
+
     def __init__(self, labels: Labels, anchor: Vector) -> None:
-        """Nothing seen yet of these classes, about this anchor."""
+        """Moments of no rows of these classes, about this anchor."""
         c, d = len(labels), len(anchor)
         self.labels = labels
         self.anchor = anchor.copy()
@@ -157,7 +126,7 @@ class Moments:
         half_life: HalfLife = None,
         t: ArrayLike | None = None,
     ) -> Moments:
-        """Moments of a labelled sample.
+        """Return the moments of a labeled sample.
 
         Parameters
         ----------
@@ -168,16 +137,22 @@ class Moments:
         sample_weight : array-like of shape (n,), optional
             Weight of each row, not negative; a row of weight 0 changes nothing.
         half_life : float, dict or str, optional
-            A row fades to half its weight while its class receives this much weight, or in this
+            A row decays to half its weight while its class receives this much weight, or in this
             time.
         t : array-like of shape (n,), optional
-            The time of each row in seconds, where rows fade by the clock.
+            The time of each row in seconds, where rows decay by time.
 
         Returns
         -------
         Moments
         """
-        X = _canonical(X) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
+        if sp.issparse(X):
+            X = sp.csr_array(X, dtype=np.float64)
+            if not X.has_canonical_format:  # sum duplicates, but not in place
+                X = X.copy()
+                X.sum_duplicates()
+        else:
+            X = np.ascontiguousarray(X, dtype=np.float64)
         if X.ndim != 2 or len(np.atleast_1d(y)) != X.shape[0]:
             raise ValueError(
                 f"X of shape {X.shape} and {len(np.atleast_1d(y))} labels do not match"
@@ -203,13 +178,14 @@ class Moments:
         anchor: Vector | None = None,
         t: Vector | None = None,
     ) -> Moments:
-        """Moments of rows grouped by label, each group in order, about a given anchor."""
+        """Return the moments of rows grouped by label, each group in order, about an anchor."""
         d = X.shape[1]
         if weight is not None and not weight.all():
             rows_of = [rows[weight[rows] > 0] for rows in rows_of]
         if anchor is None:
             first = min((rows[0] for rows in rows_of if len(rows)), default=None)
-            anchor = np.zeros(d) if first is None else _row(X, first)
+            row: Rows = np.zeros(d) if first is None else X[[first]]
+            anchor = (row.toarray() if sp.issparse(row) else row).reshape(d)
         result = cls(labels, anchor)
         if decay.is_timed and t is not None:
             result.when[0], weight = decay.weigh(t, weight)
@@ -225,7 +201,7 @@ class Moments:
         return self.copy().append(other)
 
     def append(self, other: Moments, decay: Decay = NO_DECAY) -> Moments:
-        """Let another sample follow this one, in place: addition, after fading by its weight.
+        """Append another sample in place: decay by its weight, then add.
 
         A signal finds the state before or after, never between.
         """
@@ -242,8 +218,7 @@ class Moments:
     ) -> tuple[Any, ...]:
         """Return the arguments by which ``_moments.add`` or ``add_all`` appends a sample.
 
-        Its labels have slots. The holder gets the attributes in ``state`` in the same call, so
-        that a signal finds all of it done, or nothing.
+        Its labels have slots. The holder gets the attributes in ``state`` in the same step.
         """
         self._check_compatible(other)
         keep, share = None, 1.0
@@ -254,31 +229,23 @@ class Moments:
         return self._slots(other.labels), keep, share, other, self, holder, state
 
     def __sub__(self, other: Moments) -> Moments:
-        """Remove the rows of another sample, as if they had never been seen."""
+        """Return the moments without the rows of another sample."""
         return self.subtract(other.copy())
 
     def subtract(self, other: Moments) -> Moments:
-        """Remove the rows of another sample, whose room is taken over if the labels are the "
-        "same.
-        """
+        """Return ``self - other``; the memory of the other is reused if the labels are the same."""
         self._check_compatible(other)
-        result = object.__new__(Moments)
-        for name in Moments.__slots__:
-            if name != "C":
-                setattr(result, name, getattr(self, name).copy())
         same = self.labels.tolist() == other.labels.tolist()
-        result.C = other.C if same else self.C.copy()
+        result = self._copy_with(other.C if same else self.C.copy())
         downdate.downdate(self, result, other)
         return result
 
     def relative_error(self) -> Vector:
-        """Estimated relative error that removals left in each feature's second moment. Shape of the
-        result: (d,).
-        """
+        """Return the estimated relative error (d,) that removals left in second moments."""
         return downdate.relative_error(self)
 
     def scaled(self, gamma: float | Vector, counts: bool = False) -> Moments:
-        """Fade: weight and scatter of each class times gamma, in [0, 1]; also N if asked."""
+        """Return weights and scatters times gamma (c,), in [0, 1]; also N with ``counts``."""
         result = self.copy()
         gamma = np.broadcast_to(np.asarray(gamma, dtype=np.float64), self.n.shape)
         if counts:
@@ -292,17 +259,20 @@ class Moments:
         return result
 
     def empty_class(self, k: int) -> Moments:
-        """Nothing seen yet of the class in one slot, about the same anchor."""
+        """Return the moments of no rows of the class in a slot, about the same anchor."""
         return Moments(self.labels[k : k + 1], self.anchor)
 
     def copy(self) -> Moments:
         """Return an independent copy."""
+        C = scatters(len(self.n), len(self.anchor))
+        C[:] = self.C
+        return self._copy_with(C)
+
+    def _copy_with(self, C: NDArray[np.float64]) -> Moments:
+        """Return a copy with other scatters."""
         result = object.__new__(Moments)
         for name in Moments.__slots__:
-            if name != "C":
-                setattr(result, name, getattr(self, name).copy())
-        result.C = scatters(len(self.n), len(self.anchor))
-        result.C[:] = self.C
+            setattr(result, name, C if name == "C" else getattr(self, name).copy())
         return result
 
     def __getstate__(self) -> dict[str, Any]:
@@ -321,26 +291,9 @@ class Moments:
                 f"moments of {len(self.anchor)} and {len(other.anchor)} features cannot be combined"
             )
 
-    def _index(self) -> dict[Any, int]:
-        return {label: k for k, label in enumerate(self.labels.tolist())}
-
     def _slots(self, labels: Labels) -> NDArray[np.intp]:
-        """Slot of each label, all of which have one."""
+        """Return the slot of each label, all of which have one."""
         if labels is self.labels:
             return np.arange(len(labels))
-        index = self._index()
+        index = {label: k for k, label in enumerate(self.labels.tolist())}
         return np.array([index[label] for label in labels.tolist()], dtype=np.intp)
-
-
-def _canonical(X: Any) -> Rows:
-    """As CSR, with one entry a place."""
-    X = sp.csr_array(X, dtype=np.float64)
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
-
-
-def _row(X: Rows, i: int) -> Vector:
-    row: Vector = X[[i]].toarray()[0] if sp.issparse(X) else X[i].copy()
-    return row

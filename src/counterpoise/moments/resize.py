@@ -1,30 +1,29 @@
-"""The same moments in another shape: more or fewer classes and features.
+"""Moments with more or fewer classes and features.
 
-All of these are values of their own. Only the scatters of a :class:`Room` share storage with what
-they grew from, and only the State that owns the room grows in it.
+All are values of their own. Only the scatters of a :class:`GrowableScatter` share memory with those
+that they grew from, and only the State that owns it lets them grow.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, joined, scatters
-from counterpoise.moments.moments import PER_CLASS_ARRAYS, Moments
+from counterpoise.moments.moments import Moments
 
 Scatters = NDArray[np.float64]
+NOT_PER_CLASS = ("anchor", "when", "clipped")
 
 
 class GrowableScatter:
-    """Storage for scatters that grow: they are copied at geometrically spaced sizes only."""
+    """Memory for scatters that grow: they are copied at geometrically spaced sizes only."""
 
     def __init__(self) -> None:
         self.store: Scatters = scatters(0, 0)
 
-    def grown(self, C: Scatters, c: int, d: int) -> Scatters:
-        """Scatters with room for c classes and d features, the new entries 0."""
+    def resize(self, C: Scatters, c: int, d: int) -> Scatters:
+        """Return scatters of c classes and d features, the new entries 0."""
         c_room, d_room = self.store.shape[:2]
         mine = C.base is self.store.base and C.size > 0
         if not mine or c > c_room or d > d_room:
@@ -39,9 +38,9 @@ class GrowableScatter:
 
 
 def with_labels(moments: Moments, labels: Labels, room: GrowableScatter | None = None) -> Moments:
-    """Slots for these labels: the same object if it has them, else an equal value with more.
+    """Return moments with slots for these labels: the same object if it has them.
 
-    With a room the scatters are those of the old value, which must not be changed any more.
+    With a room the old value shares its scatters, and must not be changed any more.
     """
     if labels is moments.labels:
         return moments
@@ -50,78 +49,58 @@ def with_labels(moments: Moments, labels: Labels, room: GrowableScatter | None =
     if not new.any():
         return moments
     more, result = int(new.sum()), object.__new__(Moments)
-    for name in ("anchor", "when", "clipped"):
-        setattr(result, name, getattr(moments, name).copy())
-    for name in PER_CLASS_ARRAYS:
+    for name in (one for one in Moments.__slots__ if one not in ("labels", "C")):
         old = getattr(moments, name)
-        slots = np.zeros((more, *old.shape[1:]), dtype=old.dtype)
+        slots = np.zeros((0 if name in NOT_PER_CLASS else more, *old.shape[1:]), dtype=old.dtype)
         setattr(result, name, np.concatenate([old, slots]))
-    result.stream = np.append(moments.stream, np.full(more, moments.N.sum()))
+    result.stream[-more:] = moments.N.sum()
     result.labels = joined(moments.labels, labels[new])
-    result.C = (room or GrowableScatter()).grown(moments.C, len(result.labels), len(moments.anchor))
+    C, d = moments.C, len(moments.anchor)
+    result.C = (room or GrowableScatter()).resize(C, len(result.labels), d)
     return result
 
 
 def with_features(moments: Moments, d: int, room: GrowableScatter | None = None) -> Moments:
-    """Widen to d features, the new ones zero in every row so far.
+    """Return moments of d features, the new ones zero in every row so far.
 
-    With a room the scatters are those of the old value, which must not be changed any more.
+    With a room the old value shares its scatters, and must not be changed any more.
     """
-    more = d - len(moments.anchor)
-    result = object.__new__(Moments)
-    same = ("labels", "n", "weight_remainder", "min_row_weight", "N", "stream", "when", "clipped")
-    for name in same:
-        setattr(result, name, getattr(moments, name).copy())
-    result.anchor = np.append(moments.anchor, np.zeros(more))
-    wider: Any = ((0, 0), (0, more))
-    result.mean, result.max_scatter = (
-        np.pad(moments.mean, wider),
-        np.pad(moments.max_scatter, wider),
-    )
-    wider = ((0, 0), (0, 0), (0, more))
-    result.removed, result.row_hashes = (
-        np.pad(moments.removed, wider),
-        np.pad(moments.row_hashes, wider),
-    )
-    nonconstant_weight = np.zeros((len(moments.n), 2, more))
-    nonconstant_weight[:, 1] = moments.n[:, None]
-    result.nonconstant_weight = np.concatenate(
-        [moments.nonconstant_weight, nonconstant_weight], axis=2
-    )
-    result.C = (room or GrowableScatter()).grown(moments.C, len(moments.labels), d)
-    return result
+    C = (room or GrowableScatter()).resize(moments.C, len(moments.labels), d)
+    return _with_features(moments, np.arange(len(moments.anchor)), C)
 
 
 def reindex_features(moments: Moments, at: NDArray[np.intp], d: int) -> Moments:
-    """Move feature j to place at[j] of a row of d; the other places were zero in every row."""
-    anchor = np.zeros(d)
-    anchor[at] = moments.anchor
-    result = Moments(moments.labels.copy(), anchor)
-    for name in ("n", "weight_remainder", "min_row_weight", "N", "stream", "when", "clipped"):
-        setattr(result, name, getattr(moments, name).copy())
-    result.mean[:, at], result.max_scatter[:, at] = moments.mean, moments.max_scatter
-    result.nonconstant_weight[:, 1] = moments.n[:, None]
-    result.nonconstant_weight[:, :, at], result.removed[:, :, at] = (
-        moments.nonconstant_weight,
-        moments.removed,
-    )
-    result.row_hashes[:, :, 0], result.row_hashes[:, :, 1 + at] = (
-        moments.row_hashes[:, :, 0],
-        moments.row_hashes[:, :, 1:],
-    )
-    result.C[:, at[:, None], at] = moments.C
+    """Return moments of d features, of which feature j is at[j]; the others were always zero."""
+    C = scatters(len(moments.labels), d)
+    C[:, at[:, None], at] = moments.C
+    return _with_features(moments, at, C)
+
+
+def _with_features(moments: Moments, at: NDArray[np.intp], C: Scatters) -> Moments:
+    """Return moments whose feature j becomes at[j], given the new scatters."""
+    old, d = len(moments.anchor), C.shape[-1]
+    result = object.__new__(Moments)
+    for name in Moments.__slots__:
+        value = getattr(moments, name)  # of each class: a number, or features, those last
+        if name == "anchor" or (value.ndim > 1 and name != "C"):
+            first = value.shape[-1] - old
+            wider = np.zeros((*value.shape[:-1], first + d), dtype=value.dtype)
+            wider[..., np.r_[:first, first + at]] = value
+            setattr(result, name, wider)
+        else:
+            setattr(result, name, C if name == "C" else value.copy())
+    new = np.setdiff1d(np.arange(d), at)
+    result.nonconstant_weight[:, 1, new] = moments.n[:, None]
     return result
 
 
 def select_features(moments: Moments, at: NDArray[np.intp]) -> Moments:
-    """Moments of the features at these places alone."""
+    """Return moments of these features alone."""
     result = Moments(moments.labels.copy(), moments.anchor[at])
     d = len(moments.anchor)
     result.C[:] = moments.C[:, at[:, None], at]
-    for name in Moments.__slots__:
-        if name in ("labels", "anchor", "C"):
-            continue
-        value = getattr(moments, name)  # of each class: a number, or one a feature, those last
+    for name in (one for one in Moments.__slots__ if one not in ("labels", "anchor", "C")):
+        value = getattr(moments, name)
         first = value.shape[-1] - d
         last = value if value.ndim == 1 else value[..., np.r_[:first, first + at]]
         setattr(result, name, np.array(last, order="C"))
@@ -129,12 +108,12 @@ def select_features(moments: Moments, at: NDArray[np.intp]) -> Moments:
 
 
 def drop_empty_classes(moments: Moments) -> Moments:
-    """Without the slots of classes of which nothing is left: the same object if there are none."""
+    """Return moments without the slots of empty classes: the same object if there are none."""
     seen = moments.n > 0
     if seen.all():
         return moments
-    result = Moments(moments.labels[seen], moments.anchor)
-    for name in (*PER_CLASS_ARRAYS, "stream", "C"):
-        setattr(result, name, getattr(moments, name)[seen])
-    result.when, result.clipped = moments.when.copy(), moments.clipped.copy()
+    result = object.__new__(Moments)
+    for name in Moments.__slots__:
+        value = getattr(moments, name)
+        setattr(result, name, value.copy() if name in NOT_PER_CLASS else value[seen])
     return result

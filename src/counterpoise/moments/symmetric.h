@@ -163,16 +163,13 @@ ANY_ORDER ONE_PER_CPU static void symmetric_more(
 /* Products of features: S += R'R, up to widths at which BLAS has got going. */
 
 #if defined(__GNUC__)
-/* Features up to which these loops are faster than dsyrk (benchmarks/bulk.py), and up to which rows
-   as they are serve as well as panels. */
-#define WIDEST 512
-#define NARROW 96
-typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
+#define MAX_FEATURES_FOR_LOOPS 512    /* more are faster by dsyrk (benchmarks/bulk.py) */
+#define MAX_FEATURES_WITHOUT_PANELS 96 /* more are faster in panels of eight */
 
-/* S += R'R of m rows of d values, blocks of 4 by 8 on and above the diagonal. Panel p, eight columns
-   of R, begins at R + p * step, and its rows follow each other at `stride`: rows as they are have
-   stride d and step 8. S has rows of `width`, a multiple of 8; what stands in it beyond d is of no
-   account. Eight values after the last row must be readable. */
+/* S += R'R of m rows of d values, blocks of 4 by 8 on and above the diagonal. Panel p, eight
+   columns of R, begins at R + p * step, and its rows follow each other at `stride`: rows as they
+   are have stride d and step 8. S has rows of `width`, a multiple of 8; values beyond d have no
+   meaning. Eight values after the last row must be readable. */
 ANY_ORDER ONE_PER_CPU static void add_products(
     const double *restrict R, ptrdiff_t m, ptrdiff_t d, ptrdiff_t stride, ptrdiff_t step,
     double *restrict S, ptrdiff_t width)
@@ -205,8 +202,8 @@ ANY_ORDER ONE_PER_CPU static void add_products(
         }
 }
 #else
-#define WIDEST 0
-#define NARROW 0
+#define MAX_FEATURES_FOR_LOOPS 0
+#define MAX_FEATURES_WITHOUT_PANELS 0
 static void add_products(
     const double *R, ptrdiff_t m, ptrdiff_t d, ptrdiff_t stride, ptrdiff_t step, double *S,
     ptrdiff_t width)

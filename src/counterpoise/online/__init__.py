@@ -5,6 +5,9 @@
 - ``RLS``, ``ARRLS``: recursive least squares, and its reweighted form
 - ``IRRLS``, ``NRRLS``: recursions that equal the class-balanced batch solution
 - ``LS``, ``TER``: batch least squares, and total error rate minimization
+
+"The paper" is Se-In Jang, "Deterministic Online Classification: Non-iteratively Reweighted
+Recursive Least-Squares for Binary Class Rebalancing", ICML 2023.
 """
 
 from counterpoise.online.acog import ACOG

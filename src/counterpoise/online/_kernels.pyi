@@ -17,18 +17,18 @@ class Kernel(Protocol):
         S: NDArray[Any],
         z: NDArray[Any],
         n: NDArray[Any],
-        start: int = ...,
-        stop: int = ...,
+        start: int,
+        stop: int,
     ) -> None: ...
 
-PERCEPTRON: dict[str, Kernel]
+PERCEPTRON: Kernel
 PA: Kernel
 CW: dict[str, dict[str, Kernel]]
-SCW: dict[str, dict[str, Kernel]]
+SCW: dict[str, Kernel]
 AROW: dict[str, Kernel]
-ACOG: dict[str, dict[str, Kernel]]
+ACOG: dict[str, Kernel]
 RLS: Kernel
-AR_RLS: dict[str, Kernel]
+AR_RLS: Kernel
 IR_RLS: Kernel
 NR_RLS: Kernel
 BATCH: Kernel

@@ -13,15 +13,11 @@ from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dgemv, dger, drot, dsy
 from scipy.linalg.cython_lapack cimport dgesv, dpotrf, dpotrs
 
 cdef int ONE = 1
-cdef double TINY = 1e-300
-cdef int LONG = 24    # entries from which BLAS is faster than a loop
-# Of CW's change of unit, as in counterpoise.online.covariance:
-cdef double SMALL = 2.0**-32
-cdef double LARGE = 2.0**60
-cdef int GAP = 24
-cdef int SURE = 10
-cdef int FAR = 300
-cdef int NEAR = 16
+cdef int MIN_ENTRIES_FOR_BLAS = 24  # below, a loop is faster
+# As in counterpoise.online.confidence_weighted:
+cdef double MIN_VARIANCE = 1e-300, MIN_TYPICAL_VARIANCE = 2.0**-32, MAX_WEIGHT = 2.0**60
+cdef int MAX_EXPONENT_GAP = 24, MAX_RATIO_EXPONENT = 10
+cdef int MAX_FACTOR_EXPONENT = 16, MAX_EXPONENT = 300
 cdef enum:
     EXPONENTS = 2400  # more than a float has
 
@@ -101,7 +97,7 @@ cdef void root_shrink(Rule* r, const double* x, double c, double v) noexcept nog
         after = before + c * f[j] * f[j]
         keep, give = sqrt(before / after), scale * f[j] / sqrt(after)
         row, left = r.S + j * d + j, d - j
-        if c > 0.0 and left > LONG:
+        if c > 0.0 and left > MIN_ENTRIES_FOR_BLAS:
             drot(&left, Sx + j, &ONE, row, &ONE, &keep, &give)
             continue
         take = give if c > 0.0 else -give
@@ -127,15 +123,15 @@ cdef inline int _exponent(double x) noexcept nogil:
 
 
 cdef void _moves(
-    int d, const double* g, const double* size, int anchor, int far, int* power, int* lift
+    int d, const double* g, const double* size, int anchor, int limit, int* power, int* lift
 ) noexcept nogil:
-    """How many powers of two each row of R, and w along it, move. See online.covariance."""
+    """Compute how far each row of R, and w along it, move: see confidence_weighted.rescale."""
     cdef int[EXPONENTS] to
     cdef int half = EXPONENTS // 2, low = anchor, high = anchor, e, j, last, place
     for j in range(d):
         power[j] = _exponent(size[j])
         lift[j] = power[j]
-        if fabs(g[j]) >= ldexp(1.0, SURE):
+        if fabs(g[j]) >= ldexp(1.0, MAX_RATIO_EXPONENT):
             lift[j] = _exponent(fabs(g[j]) * size[j])
         low, high = min(low, power[j]), max(high, lift[j])
     for e in range(low, high + 1):
@@ -145,20 +141,20 @@ cdef void _moves(
     last, place = anchor, 0
     for e in range(anchor + 1, high + 1):
         if to[half + e]:
-            place += min(GAP, e - last)
+            place += min(MAX_EXPONENT_GAP, e - last)
             last, to[half + e] = e, place
     last, place = anchor, 0
     for e in range(anchor - 1, low - 1, -1):
         if to[half + e]:
-            place -= min(GAP, last - e)
-            last, to[half + e] = e, max(-FAR, place)
+            place -= min(MAX_EXPONENT_GAP, last - e)
+            last, to[half + e] = e, max(-MAX_EXPONENT, place)
     to[half + anchor] = 0
     for j in range(d):
         if lift[j] == power[j]:
-            power[j] = lift[j] = min(far, to[half + power[j]]) - power[j]
+            power[j] = lift[j] = min(limit, to[half + power[j]]) - power[j]
         else:
-            power[j] = min(far, to[half + power[j]]) - power[j]
-            lift[j] = min(FAR, to[half + lift[j]]) - lift[j]
+            power[j] = min(limit, to[half + power[j]]) - power[j]
+            lift[j] = min(MAX_EXPONENT, to[half + lift[j]]) - lift[j]
 
 
 cdef void root_rescale(Rule* r, int anchor) noexcept nogil:
@@ -176,7 +172,7 @@ cdef void root_rescale(Rule* r, int anchor) noexcept nogil:
         size[j] = largest_in_units(row + j, d - j, r.z + j)
         g[j] = rest[j] / row[j]
         add(d - j, -g[j], row + j, rest + j)
-    _moves(d, g, size, anchor, NEAR, power, lift)
+    _moves(d, g, size, anchor, MAX_FACTOR_EXPONENT, power, lift)
     for j in range(d):
         r.w[j] = ldexp(r.w[j], -anchor)
     for j in range(d):
@@ -225,7 +221,7 @@ cdef void diagonal_rescale(Rule* r, int anchor) noexcept nogil:
         size[j] = sqrt(r.S[j])
         g[j] = r.w[j] / size[j]
         size[j] = largest_in_units(size + j, 1, r.z + j)
-    _moves(r.d, g, size, anchor, FAR, power, lift)
+    _moves(r.d, g, size, anchor, MAX_EXPONENT, power, lift)
     for j in range(r.d):
         r.w[j] = ldexp(r.w[j], lift[j])
         r.S[j] = ldexp(r.S[j], 2 * power[j])
@@ -242,15 +238,9 @@ DROP.shrink = drop_shrink
 
 # First-order rules.
 
-cdef void perceptron_libol(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
-    if (f >= 0.0) != (y > 0.0):
-        add(r.d, y, x, r.w)
-
-
-cdef void perceptron_strict(
-    Rule* r, const double* x, double y, double f, double omega
-) noexcept nogil:
-    if y * f <= 0.0:
+cdef void perceptron(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    """Parameter: whether a score of 0 is a mistake for either class."""
+    if y * f <= 0.0 if r.p[0] > 0.0 else (f >= 0.0) != (y > 0.0):
         add(r.d, y, x, r.w)
 
 
@@ -267,7 +257,7 @@ cdef void pa(Rule* r, const double* x, double y, double f, double omega) noexcep
 
 cdef void cw_variance(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
     cdef double phi = r.p[0], m = y * f, v = r.form.variance(r, x), q, root, alpha
-    if v > TINY and m < phi * v:
+    if v > MIN_VARIANCE and m < phi * v:
         q = 1.0 + 2.0 * phi * m
         root = sqrt(q * q + 8.0 * phi * (phi * v - m))
         if q > 0.0:  # the same without a difference of near numbers
@@ -297,32 +287,31 @@ cdef inline double _confide(
 
 cdef void cw_deviation(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
     cdef double phi = r.p[0], m = y * f, v = r.form.variance(r, x)
-    if v > TINY and phi * sqrt(v) > m:
+    if v > MIN_VARIANCE and phi * sqrt(v) > m:
         v = _confide(r, x, y, phi, _hard(phi, m, v), v)
         if r.form.variance != root_variance:  # only of a full covariance v is then what it should
             v = r.form.variance(r, x)
         in_units(x, r.d, r.z, r.work)
-        v /= fmax(dot(r.d, r.work, r.work), TINY)
-        if TINY < v < SMALL or LARGE < largest_in_units(r.w, r.d, r.z) < HUGE_VAL:
+        v /= fmax(dot(r.d, r.work, r.work), MIN_VARIANCE)
+        if MIN_VARIANCE < v < MIN_TYPICAL_VARIANCE or (
+            MAX_WEIGHT < largest_in_units(r.w, r.d, r.z) < HUGE_VAL
+        ):
             r.form.rescale(r, _exponent(sqrt(v)))
 
 
-cdef void scw_1(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
-    cdef double phi = r.p[0], m = y * f, v = r.form.variance(r, x)
-    if v > TINY and phi * sqrt(v) > m:
-        _confide(r, x, y, phi, fmin(r.p[1], _hard(phi, m, v)), v)
-
-
-cdef void scw_2(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
-    cdef double phi = r.p[0], m = y * f, v = r.form.variance(r, x), n, phi2, root
-    if v > TINY and phi * sqrt(v) > m:
-        phi2 = phi * phi
-        n = v + 1.0 / (2.0 * r.p[1])
-        root = phi * sqrt(phi2 * m * m * v * v + 4.0 * n * v * (n + v * phi2))
-        _confide(
-            r, x, y, phi,
-            fmax(0.0, (root - (2.0 * m * n + phi2 * m * v)) / (2.0 * (n * n + n * v * phi2))), v,
-        )
+cdef void scw(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    """Parameters: phi, C, whether the loss is squared."""
+    cdef double phi = r.p[0], m = y * f, v = r.form.variance(r, x), n, phi2, root, alpha
+    if v > MIN_VARIANCE and phi * sqrt(v) > m:
+        if r.p[2] > 0.0:
+            phi2 = phi * phi
+            n = v + 1.0 / (2.0 * r.p[1])
+            root = phi * sqrt(phi2 * m * m * v * v + 4.0 * n * v * (n + v * phi2))
+            alpha = (root - (2.0 * m * n + phi2 * m * v)) / (2.0 * (n * n + n * v * phi2))
+            alpha = fmax(0.0, alpha)
+        else:
+            alpha = fmin(r.p[1], _hard(phi, m, v))
+        _confide(r, x, y, phi, alpha, v)
 
 
 cdef void arow(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
@@ -333,36 +322,20 @@ cdef void arow(Rule* r, const double* x, double y, double f, double omega) noexc
         add(r.d, loss / (v + r.p[0]) * y, r.work, r.w)
 
 
-cdef inline void _acog(
-    Rule* r, const double* x, double step, double gamma
-) noexcept nogil:
-    """Shrink first, then move along the new covariance."""
-    cdef double v = r.form.variance(r, x)
-    r.form.shrink(r, x, 1.0 / gamma, v)
-    r.form.respread(r, x, 1.0 / gamma, v)
-    add(r.d, step, r.work, r.w)
-
-
-cdef inline double _rho(Rule* r, double y) noexcept nogil:
-    """Weight of the arriving class; parameter 2 is rho, or negative for running counts."""
+cdef void acog(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    """Parameters: learning rate, gamma, rho or -1 for running counts, whether the loss is II."""
+    cdef double c = 1.0 / r.p[1], rho = 1.0, slope = 1.0, loss, v
     r.n[y > 0.0] += 1.0
-    if y < 0.0:
-        return 1.0
-    return r.p[2] if r.p[2] > 0.0 else r.n[0] / r.n[1]
-
-
-cdef void acog_1(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
-    """Parameters: learning rate, gamma, rho. The class changes the margin."""
-    cdef double rho = _rho(r, y)
-    if rho - y * f > 0.0:
-        _acog(r, x, r.p[0] * y, r.p[1])
-
-
-cdef void acog_2(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
-    """The class changes the slope."""
-    cdef double rho = _rho(r, y)
-    if rho * (1.0 - y * f) > 0.0:
-        _acog(r, x, r.p[0] * rho * y, r.p[1])
+    if y > 0.0:
+        rho = r.p[2] if r.p[2] > 0.0 else r.n[0] / r.n[1]
+    loss = rho - y * f
+    if r.p[3] > 0.0:
+        loss, slope = rho * (1.0 - y * f), rho
+    if loss > 0.0:
+        v = r.form.variance(r, x)
+        r.form.shrink(r, x, c, v)
+        r.form.respread(r, x, c, v)
+        add(r.d, r.p[0] * slope * y, r.work, r.w)
 
 
 # The least-squares family.
@@ -379,18 +352,11 @@ cdef void rls(Rule* r, const double* x, double y, double f, double omega) noexce
         _weighted(r, x, y - f, omega)
 
 
-cdef void ar_rls_balanced(
-    Rule* r, const double* x, double y, double f, double omega
-) noexcept nogil:
+cdef void ar_rls(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    """Parameter: whether classes are balanced."""
     cdef int k = y > 0.0
     r.n[k] += 1.0
-    _weighted(r, x, y - f, (r.n[0] + r.n[1]) / (2.0 * r.n[k]))
-
-
-cdef void ar_rls_count(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
-    cdef int k = y > 0.0
-    r.n[k] += 1.0
-    _weighted(r, x, y - f, 1.0 / r.n[k])
+    _weighted(r, x, y - f, (r.n[0] + r.n[1]) / (2.0 * r.n[k]) if r.p[0] > 0.0 else 1.0 / r.n[k])
 
 
 cdef void ir_rls(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
@@ -490,10 +456,8 @@ cdef void batch(Rule* r, const double* x, double y, double f, double omega) noex
 cdef class Kernel:
     """The loop of one rule.
 
-    ``kernel(X, y, weight, delay, scores, parameters, work, stored, w, S, z, n)`` writes into
-    ``scores`` what the model thought of each row before it learned that row, and learns row i
-    after row ``i + delay`` was scored. Step t scores row t and learns row ``t - delay``; all steps,
-    or those from ``start`` to ``stop``, so that whoever drives can look around between two calls.
+    Step t writes the score of row t into ``scores`` and then learns row ``t - delay``. A call takes
+    the steps from ``start`` to ``stop``.
     """
 
     cdef Step step
@@ -514,8 +478,8 @@ cdef class Kernel:
         double[::1] S,
         double[::1] z,
         double[::1] n,
-        Py_ssize_t start=0,
-        Py_ssize_t stop=-1,
+        Py_ssize_t start,
+        Py_ssize_t stop,
     ):
         cdef Rule r
         cdef Py_ssize_t rows = X.shape[0], i, t
@@ -531,7 +495,7 @@ cdef class Kernel:
         r.n = &n[0]
         r.form = self.form
         with nogil:
-            for t in range(start, stop if stop >= 0 else rows + delay):
+            for t in range(start, stop):
                 if t < rows:
                     scores[t] = dot(r.d, &X[t, 0], r.w)
                 i = t - delay
@@ -561,21 +525,15 @@ cdef dict _second_order(Step step):
     return {"full": _kernel(step, &ROOT), "diagonal": _kernel(step, &DIAGONAL)}
 
 
-PERCEPTRON = {
-    "libol": _kernel(perceptron_libol, NULL),
-    "strict": _kernel(perceptron_strict, NULL),
-}
+PERCEPTRON = _kernel(perceptron, NULL)
 PA = _kernel(pa, NULL)
 CW = {"variance": _second_order(cw_variance), "deviation": _second_order(cw_deviation)}
-SCW = {"I": _second_order(scw_1), "II": _second_order(scw_2)}
+SCW = _second_order(scw)
 AROW = _second_order(arow)
 AROW["diagonal-drop"] = _kernel(arow, &DROP)
-ACOG = {"I": _second_order(acog_1), "II": _second_order(acog_2)}
+ACOG = _second_order(acog)
 RLS = _kernel(rls, &ROOT)
-AR_RLS = {
-    "balanced": _kernel(ar_rls_balanced, &ROOT),
-    "count": _kernel(ar_rls_count, &ROOT),
-}
+AR_RLS = _kernel(ar_rls, &ROOT)
 IR_RLS = _kernel(ir_rls, &ROOT)
 NR_RLS = _kernel(nr_rls, NULL)
 BATCH = _kernel(batch, NULL, 2)

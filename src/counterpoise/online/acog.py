@@ -7,9 +7,8 @@ from typing import Any
 
 from counterpoise import validation
 from counterpoise.arrays import Vector
-from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import ACOG as KERNEL
-from counterpoise.online.base import OnlineClassifier, State
+from counterpoise.online.base import Loop, OnlineClassifier, State, covariance_times, shrink
 
 
 class ACOG(OnlineClassifier):
@@ -28,13 +27,11 @@ class ACOG(OnlineClassifier):
     rho : float, default=9.0
         ρ of the cost metric, c₊/c₋.
     class_totals : dict, optional
-        Counts of both labels in the whole stream, known in advance as the paper has it, for the
-        sum metric. By default the counts so far, which is what an online learner can know.
+        Counts of both labels in the whole stream, for the sum metric; by default those so far.
     learning_rate : float, default=10.0
-        Length of the step. After t rows Σ is about γ/t, so a step moves a score by about
-        learning_rate/t: with 1 or less, scores hardly reach the margin and every row is learned
-        whatever its score. Code of the authors has 10 for the sum metric and 0.1 for the cost
-        metric, with rows of length 1.
+        Length of the step. After t rows Σ is about γ/t, and a step moves a score by about
+        learning_rate/t: with 1 or less, scores hardly reach the margin. The authors' code has 10
+        for the sum metric and 0.1 for the cost metric, with rows of length 1.
     gamma : float, default=1.0
         Larger shrinks Σ more slowly.
     covariance : "full" or "diagonal", default="full"
@@ -56,6 +53,8 @@ class ACOG(OnlineClassifier):
     """
 
     _second_order = True
+    _positive = ("rho", "learning_rate", "gamma", "a")
+    _choices = (("loss", "I", "II"), ("metric", "sum", "cost"), ("covariance", "full", "diagonal"))
 
     def __init__(
         self,
@@ -81,18 +80,11 @@ class ACOG(OnlineClassifier):
         self.fit_intercept = fit_intercept
 
     def _check(self) -> None:
-        validation.one_of(self, "loss", ("I", "II"))
-        validation.one_of(self, "metric", ("sum", "cost"))
-        validation.one_of(self, "covariance", ("full", "diagonal"))
-        for name in ("rho", "learning_rate", "gamma", "a"):
-            validation.positive(self, name)
+        super()._check()
         validation.check_label_dict(self, "class_totals")
 
-    def _start(self, d: int) -> State:
-        return State(super()._start(d).w, cov.start(d, self.a, self.covariance))
-
     def _rho(self) -> float:
-        """ρ, or −1 if it follows the counts."""
+        """Return ρ, or −1 if it follows the counts."""
         if self.metric == "cost":
             return self.rho
         if self.class_totals is None:
@@ -104,7 +96,7 @@ class ACOG(OnlineClassifier):
         return negative / positive
 
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`Perceptron.step`."""
+        """Learn one row; see :meth:`OnlineClassifier.step`."""
         s.n[int(y > 0)] += 1.0
         rho = 1.0
         if y > 0:
@@ -113,11 +105,11 @@ class ACOG(OnlineClassifier):
         loss = rho - m if self.loss == "I" else rho * (1.0 - m)
         if loss <= 0:
             return False
-        cov.shrink(s.S, x, 1.0 / self.gamma)
+        shrink(s.S, x, 1.0 / self.gamma)
         slope = 1.0 if self.loss == "I" else rho
-        s.w += self.learning_rate * slope * y * cov.spread(s.S, x)
+        s.w += self.learning_rate * slope * y * covariance_times(s.S, x)
         return True
 
-    def _kernel(self) -> tuple[Any, list[float]]:
-        kernel = KERNEL[self.loss][self.covariance]
-        return kernel, [self.learning_rate, self.gamma, self._rho()]
+    def _kernel(self) -> Loop:
+        parameters = [self.learning_rate, self.gamma, self._rho(), float(self.loss == "II")]
+        return KERNEL[self.covariance], parameters

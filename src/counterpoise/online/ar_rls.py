@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from counterpoise import validation
 from counterpoise.arrays import Vector
-from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import AR_RLS as KERNEL
-from counterpoise.online.base import OnlineClassifier, State
+from counterpoise.online.base import Loop, OnlineClassifier, State
 from counterpoise.online.rls import weighted_step
 
 
@@ -32,9 +26,7 @@ class ARRLS(OnlineClassifier):
 
     References
     ----------
-    Kim et al., 2013, as described in Se-In Jang, "Deterministic Online Classification:
-    Non-iteratively Reweighted Recursive Least-Squares for Binary Class Rebalancing", ICML 2023;
-    the original was not available.
+    Kim et al., 2013, as described in the paper, named in :mod:`counterpoise.online`.
 
     Examples
     --------
@@ -44,6 +36,8 @@ class ARRLS(OnlineClassifier):
     """
 
     _second_order = True
+    _positive = ("ridge",)
+    _choices = (("weighting", "balanced", "count"),)
 
     def __init__(
         self, *, ridge: float = 1e-4, weighting: str = "balanced", fit_intercept: bool = True
@@ -52,20 +46,13 @@ class ARRLS(OnlineClassifier):
         self.weighting = weighting
         self.fit_intercept = fit_intercept
 
-    def _check(self) -> None:
-        validation.positive(self, "ridge")
-        validation.one_of(self, "weighting", ("balanced", "count"))
-
-    def _start(self, d: int) -> State:
-        return State(np.zeros(d), cov.start(d, 1.0 / self.ridge, "full"))
-
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`Perceptron.step`."""
+        """Learn one row; see :meth:`OnlineClassifier.step`."""
         k = int(y > 0)
         s.n[k] += 1.0
         omega = s.n.sum() / (2.0 * s.n[k]) if self.weighting == "balanced" else 1.0 / s.n[k]
         weighted_step(s.S, s.w, x, y, omega)
         return True
 
-    def _kernel(self) -> tuple[Any, list[float]]:
-        return KERNEL[self.weighting], []
+    def _kernel(self) -> Loop:
+        return KERNEL, [float(self.weighting == "balanced")]

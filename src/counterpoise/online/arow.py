@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from counterpoise import validation
 from counterpoise.arrays import Vector
-from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import AROW as KERNEL
-from counterpoise.online.base import OnlineClassifier, State
+from counterpoise.online.base import Loop, OnlineClassifier, State, covariance_times, shrink
 
 
 class AROW(OnlineClassifier):
@@ -41,6 +37,8 @@ class AROW(OnlineClassifier):
     """
 
     _second_order = True
+    _positive = ("r", "a")
+    _choices = (("covariance", "full", "diagonal", "diagonal-drop"),)
 
     def __init__(
         self,
@@ -55,23 +53,15 @@ class AROW(OnlineClassifier):
         self.a = a
         self.fit_intercept = fit_intercept
 
-    def _check(self) -> None:
-        validation.positive(self, "r")
-        validation.one_of(self, "covariance", ("full", "diagonal", "diagonal-drop"))
-        validation.positive(self, "a")
-
-    def _start(self, d: int) -> State:
-        return State(super()._start(d).w, cov.start(d, self.a, self.covariance))
-
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`Perceptron.step`."""
+        """Learn one row; see :meth:`OnlineClassifier.step`."""
         loss = 1.0 - y * (s.w @ x)
         if loss <= 0:
             return False
-        Sx = cov.spread(s.S, x)
+        Sx = covariance_times(s.S, x)
         s.w += loss / (x @ Sx + self.r) * y * Sx
-        cov.shrink(s.S, x, 1.0 / self.r, drop=self.covariance == "diagonal-drop")
+        shrink(s.S, x, 1.0 / self.r, drop=self.covariance == "diagonal-drop")
         return True
 
-    def _kernel(self) -> tuple[Any, list[float]]:
+    def _kernel(self) -> Loop:
         return KERNEL[self.covariance], [self.r]

@@ -8,17 +8,22 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from counterpoise import validation
 from counterpoise.arrays import Vector
 from counterpoise.modelfile.container import Contents, check_file
-from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import CW as KERNEL
-from counterpoise.online.base import OnlineClassifier, State
+from counterpoise.online.base import Loop, OnlineClassifier, State, covariance_times, shrink
 
-TINY = 1e-300
-SMALL = 2.0**-32  # variance of a typical row below which weights change their unit,
-LARGE = 2.0**60  # and a weight above which they do
+MIN_VARIANCE = 1e-300  # of a score: a row with less is not learned
+MIN_TYPICAL_VARIANCE = 2.0**-32  # of a typical row: below it, weights change their unit
+MAX_WEIGHT = 2.0**60  # in the unit of its column: above it, weights change their unit
+MAX_EXPONENT_GAP = 24  # powers of two between sizes that outweigh each other, after a change
+MAX_RATIO_EXPONENT = 10  # exponent of weight over deviation that is still in proportion
+MAX_FACTOR_EXPONENT = 16  # of rows of R after a change of unit: noise grows with its square
+MAX_EXPONENT = 300  # of a diagonal and of w after a change of unit
 
 
 class ConfidenceWeighted(OnlineClassifier):
@@ -27,24 +32,21 @@ class ConfidenceWeighted(OnlineClassifier):
     With φ the normal quantile of eta, margin m = y w·x and v = xᵀΣx, the least change of the
     Gaussian (w, Σ) that makes m ≥ φ √v ("deviation") or m ≥ φ v ("variance").
 
-    The deviation form knows w only up to a positive factor: (u w, u²Σ) decides and learns as (w, Σ)
-    does. On noisy streams both shrink without end, so once the variance of a typical row falls
+    The deviation form determines w only up to a positive factor: (u w, u²Σ) decides and learns as
+    (w, Σ) does. On noisy streams both shrink without end. Once the variance of a typical row falls
     below 2⁻³², w is multiplied by a power of two and Σ by its square, which is exact. Scores,
-    ``coef_`` and ``covariance_`` are in the unit of the time; decisions do not depend on it, and
-    are those of arithmetic without bounds. Two exceptions: directions that no row touches
-    meanwhile keep a variance 2³² times that of the rest and no more, and a diagonal Σ shrinks
-    faster than any power beside w, so of it only what outweighs what is kept.
+    ``coef_`` and ``covariance_`` are in the current unit; decisions do not depend on it. Two
+    exceptions: directions that no row touches keep at most 2³² times the variance of the others,
+    and of a diagonal Σ, which shrinks faster than w, only the order of sizes is kept.
 
-    For this each value is taken beside the typical size of its column, so units do not matter: with
-    columns in other units, and the first Σ in the same ones, scores are bit-identical if the
-    units differ by powers of two, and decisions equal to rounding if they do not (of a diagonal Σ
-    they may differ). The first Σ as defined is a I in whatever units the columns have, so columns
-    of larger values have more say at first; scale them if they should not.
+    Values are compared with the typical size of their column, so units have no effect on this. The
+    first Σ is a I in the units of the columns: columns of larger values have more influence at
+    first, unless they are scaled.
 
     Parameters
     ----------
     eta : float, default=0.7
-        Probability of a right answer that is asked for, above 0.5 and below 1.
+        Required probability of a right answer, above 0.5 and below 1.
     form : "deviation" or "variance", default="deviation"
         The exact convex form of LIBOL, or the form of 2008.
     covariance : "full" or "diagonal", default="full"
@@ -67,6 +69,8 @@ class ConfidenceWeighted(OnlineClassifier):
     """
 
     _second_order = True
+    _positive = ("a",)
+    _choices = (("form", "deviation", "variance"), ("covariance", "full", "diagonal"))
 
     def __init__(
         self,
@@ -84,44 +88,44 @@ class ConfidenceWeighted(OnlineClassifier):
         self.fit_intercept = fit_intercept
 
     def _check(self) -> None:
+        super()._check()
         validation.between(self, "eta", 0.5, 1.0)
-        validation.one_of(self, "form", ("deviation", "variance"))
-        validation.one_of(self, "covariance", ("full", "diagonal"))
-        validation.positive(self, "a")
 
     def _start(self, d: int) -> State:
-        return State(super()._start(d).w, cov.start(d, self.a, self.covariance), z=np.zeros(d))
+        s = super()._start(d)
+        s.z = np.zeros(d)
+        return s
 
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`Perceptron.step`."""
-        phi, m, Sx = quantile(self.eta), y * float(s.w @ x), cov.spread(s.S, x)
+        """Learn one row; see :meth:`OnlineClassifier.step`."""
+        phi, m, Sx = quantile(self.eta), y * float(s.w @ x), covariance_times(s.S, x)
         v = float(x @ Sx)
         if self.form == "variance":
-            if v <= TINY or m >= phi * v:
+            if v <= MIN_VARIANCE or m >= phi * v:
                 return False
             alpha = variance_step(phi, m, v)
-            cov.shrink(s.S, x, 2.0 * alpha * phi)
+            shrink(s.S, x, 2.0 * alpha * phi)
             s.w += alpha * y * Sx
             return True
-        if v <= TINY or m >= phi * sqrt(v):
+        if v <= MIN_VARIANCE or m >= phi * sqrt(v):
             return False
         alpha = hard_step(phi, m, v)
         after = deviation_after(phi, alpha, v)
-        cov.shrink(s.S, x, alpha * phi / after)
+        shrink(s.S, x, alpha * phi / after)
         s.w += alpha * y * Sx
         r, unit = in_units(s.z, x), np.where(s.z > 0.0, s.z, 1.0)
-        variance = after**2 if s.S.ndim == 2 else float(x @ cov.spread(s.S, x))
-        u = variance / max(float(r @ r), TINY)
-        if TINY < u < SMALL or LARGE < abs(s.w * unit).max() < inf:
-            cov.rescale(s.S, s.w, unit, frexp(sqrt(u))[1])
+        variance = after**2 if s.S.ndim == 2 else float(x @ covariance_times(s.S, x))
+        u = variance / max(float(r @ r), MIN_VARIANCE)
+        if MIN_VARIANCE < u < MIN_TYPICAL_VARIANCE or MAX_WEIGHT < abs(s.w * unit).max() < inf:
+            rescale(s.S, s.w, unit, frexp(sqrt(u))[1])
         return True
 
-    def _kernel(self) -> tuple[Any, list[float]]:
+    def _kernel(self) -> Loop:
         return KERNEL[self.form][self.covariance], [quantile(self.eta)]
 
     @classmethod
     def _from_contents(cls, contents: Contents) -> Any:
-        """A rule from what a file holds, checked as if a stranger had written it."""
+        """Return the rule of an untrusted file."""
         result = super()._from_contents(contents)
         mantissa = np.frexp(contents.arrays["z"])[0]
         check_file(bool(np.isin(mantissa, (0.0, 0.5)).all()), "a unit that is no power of two")
@@ -129,13 +133,10 @@ class ConfidenceWeighted(OnlineClassifier):
 
 
 def in_units(unit: Vector, x: Vector) -> Vector:
-    """Sizes of the entries of x in the units of their columns, 1 at most; the units learn from x.
+    """Return the sizes of the entries of x in the units of their columns, at most 1; update these.
 
     The unit of a column is a power of two: that of its first entry that is not 0, and one power
-    nearer to each later one, so about the median. Neither a few huge entries nor many small ones
-    move it far, and a column in another unit has another unit here, exactly.
-
-    Shapes: unit (d,), x (d,); returns (d,).
+    nearer to each later one, so about the median.
     """
     size = np.abs(x)
     first = (unit == 0.0) & (size > 0.0)
@@ -146,32 +147,55 @@ def in_units(unit: Vector, x: Vector) -> Vector:
     return np.minimum(size / np.where(unit > 0.0, unit, 1.0), 1.0)
 
 
+def rescale(S: NDArray[np.float64], w: Vector, unit: Vector, anchor: int) -> None:
+    """Multiply w by u = 2^−anchor and Σ by u², exactly and in place, as far as floats reach.
+
+    Rows of R that no row of the stream touches while all else shrinks, and a w that stays while Σ
+    shrinks, would be left behind without end. So wherever the exponents of rows of R and of the
+    parts of w, which is Rᵀg, lie further apart than a gap, they are brought together up to it: what
+    outweighs all else still does. The part of w along a row of R that is in proportion to it moves
+    as the row does. Sizes are compared in the units of the columns.
+    """
+    R = S if S.ndim == 2 else np.diag(np.sqrt(S))
+    size = np.abs(R * unit).max(axis=1)
+    g = solve_triangular(R, w, trans="T")
+    of_row: NDArray[np.intp] = np.frexp(size)[1].astype(np.intp)
+    of_part = np.where(np.abs(g) < 2.0**MAX_RATIO_EXPONENT, of_row, np.frexp(np.abs(g) * size)[1])
+    levels = sorted({anchor, *of_row.tolist(), *of_part.tolist()})
+    places = np.cumsum([0, *np.minimum(MAX_EXPONENT_GAP, np.diff(levels))])
+    places -= places[levels.index(anchor)]
+    to = dict(zip(levels, np.clip(places, -MAX_EXPONENT, MAX_EXPONENT).tolist(), strict=True))
+    near = MAX_FACTOR_EXPONENT if S.ndim == 2 else MAX_EXPONENT
+    power = np.array([min(near, to[e]) - e for e in of_row.tolist()])
+    lift = np.array([to[e] - e for e in of_part.tolist()])
+    lift[of_part == of_row] = power[of_part == of_row]
+    w *= 2.0**-anchor
+    for j in np.flatnonzero(lift != -anchor):
+        w += (2.0 ** lift[j] - 2.0**-anchor) * g[j] * R[j]
+    S *= np.exp2(power)[:, None] if S.ndim == 2 else np.exp2(2 * power)
+
+
 @cache
 def quantile(eta: float) -> float:
-    """φ, the quantile of the normal distribution: found once for each probability."""
+    """Return φ, the quantile of the normal distribution."""
     return NormalDist().inv_cdf(eta)
 
 
 def variance_step(phi: float, m: float, v: float) -> float:
-    """The step α that satisfies the constraint of the variance form with equality.
-
-    It is (−q + root)/(4 φ v); for positive q the same without a difference of near numbers.
-    """
-    q = 1.0 + 2.0 * phi * m
+    """Return the step α that satisfies the constraint of the variance form with equality."""
+    q = 1.0 + 2.0 * phi * m  # α = (−q + root)/(4 φ v); if q > 0, without a difference of near ones
     root = sqrt(q**2 + 8.0 * phi * (phi * v - m))
     return 2.0 * (phi * v - m) / (v * (root + q)) if q > 0 else (root - q) / (4.0 * phi * v)
 
 
 def hard_step(phi: float, m: float, v: float) -> float:
-    """The step α that satisfies the constraint of the deviation form with equality."""
+    """Return the step α that satisfies the constraint of the deviation form with equality."""
     psi, xi = 1.0 + phi**2 / 2.0, 1.0 + phi**2
     return max(0.0, (-m * psi + sqrt(m**2 * phi**4 / 4.0 + v * phi**2 * xi)) / (v * xi))
 
 
 def deviation_after(phi: float, alpha: float, v: float) -> float:
-    """√u: the standard deviation of the margin after a step α, which c = α φ/√u brings about.
-
-    It is (−α v φ + √(α² v² φ² + 4 v))/2, without a difference of near numbers.
-    """
+    """Return √u: the standard deviation of the margin after a step α, with c = α φ/√u."""
+    # (−α v φ + √(α² v² φ² + 4 v))/2, without a difference of near numbers
     avp = alpha * v * phi
     return 2.0 * v / (avp + sqrt(avp**2 + 4.0 * v))

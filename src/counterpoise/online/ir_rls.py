@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from counterpoise import validation
 from counterpoise.arrays import Vector
-from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import IR_RLS as KERNEL
-from counterpoise.online.base import OnlineClassifier, State
+from counterpoise.online.base import Loop, OnlineClassifier, State
 from counterpoise.online.rls import weighted_step
 
 
@@ -29,9 +25,7 @@ class IRRLS(OnlineClassifier):
 
     References
     ----------
-    Jang et al., 2017, as described in Se-In Jang, "Deterministic Online Classification:
-    Non-iteratively Reweighted Recursive Least-Squares for Binary Class Rebalancing", ICML 2023;
-    the original was not available.
+    Jang et al., 2017, as described in the paper, named in :mod:`counterpoise.online`.
 
     Examples
     --------
@@ -43,20 +37,18 @@ class IRRLS(OnlineClassifier):
     """
 
     _second_order = True
+    _positive = ("ridge",)
 
     def __init__(self, *, ridge: float = 1e-4, fit_intercept: bool = True) -> None:
         self.ridge = ridge
         self.fit_intercept = fit_intercept
 
-    def _check(self) -> None:
-        validation.positive(self, "ridge")
-
     def _start(self, d: int) -> State:
-        return State(
-            np.zeros(d), cov.start(d, 1.0 / self.ridge, "full"), stored=np.zeros((2, 0, d))
-        )
+        s = super()._start(d)
+        s.stored = np.zeros((2, 0, d))
+        return s
 
-    def _before(self, s: State, target: Vector) -> State:
+    def _reserve(self, s: State, target: Vector) -> State:
         most = int((s.n + [(target < 0).sum(), (target > 0).sum()]).max())
         if most > s.stored.shape[1]:
             stored = np.zeros((2, max(most, 2 * s.stored.shape[1]), len(s.w)))
@@ -65,8 +57,8 @@ class IRRLS(OnlineClassifier):
         return s
 
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`Perceptron.step`."""
-        self._before(s, np.array([y]))
+        """Learn one row; see :meth:`OnlineClassifier.step`."""
+        self._reserve(s, np.array([y]))
         k = int(y > 0)
         m = int(s.n[k])
         for old in s.stored[k, :m]:
@@ -76,5 +68,5 @@ class IRRLS(OnlineClassifier):
         s.n[k] = m + 1
         return True
 
-    def _kernel(self) -> tuple[Any, list[float]]:
+    def _kernel(self) -> Loop:
         return KERNEL, []

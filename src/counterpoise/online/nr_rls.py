@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise import validation
 from counterpoise.arrays import Vector
 from counterpoise.online._kernels import NR_RLS as KERNEL
-from counterpoise.online.base import OnlineClassifier, State
+from counterpoise.online.base import Loop, OnlineClassifier, State
 
 
 class NRRLS(OnlineClassifier):
     """Non-iteratively reweighted recursive least squares (NR-RLS), equal to :class:`TER`.
 
-    Here to be read, tested and raced. Its inverse is propagated from row to row and drifts, and
-    each row costs a general d × d solve; :class:`~counterpoise.BalancedRidgeClassifier` gives the
-    same weights without either.
+    Its inverse is propagated from row to row and drifts, and each row costs a general d × d solve;
+    :class:`~counterpoise.BalancedRidgeClassifier` gives the same weights without either.
 
     Parameters
     ----------
     ridge : float, default=1e-4
         b: P starts as I/b.
     symmetrize : bool, default=False
-        Make P symmetric again after every row. It gains little, for the step here solves where
-        the paper inverts and multiplies from both sides (paper/results/coefficients.md).
+        Make P symmetric again after every row; it gains little (paper/results/coefficients.md).
     fit_intercept : bool, default=True
         Append a constant feature.
 
     References
     ----------
-    Se-In Jang, "Deterministic Online Classification: Non-iteratively Reweighted Recursive
-    Least-Squares for Binary Class Rebalancing", ICML 2023, Algorithm 1.
+    The paper, named in :mod:`counterpoise.online`, Algorithm 1.
 
     Examples
     --------
@@ -44,6 +38,9 @@ class NRRLS(OnlineClassifier):
     True
     """
 
+    _positive = ("ridge",)
+    _flags = ("fit_intercept", "symmetrize")
+
     def __init__(
         self, *, ridge: float = 1e-4, symmetrize: bool = False, fit_intercept: bool = True
     ) -> None:
@@ -51,20 +48,15 @@ class NRRLS(OnlineClassifier):
         self.symmetrize = symmetrize
         self.fit_intercept = fit_intercept
 
-    def _check(self) -> None:
-        validation.positive(self, "ridge")
-        validation.check_bool(self, "symmetrize")
-
     def _start(self, d: int) -> State:
         # P, kept transposed because LAPACK reads by columns, and the moments S of both classes.
         S = np.concatenate([np.eye(d)[None] / self.ridge, np.zeros((2, d, d))])
         return State(np.zeros(d), S, np.zeros((2, d)))
 
     def _covariance(self, s: State) -> NDArray[np.float64]:
-        P: NDArray[np.float64] = s.S[0].T.copy()
-        return P
+        return np.asarray(s.S[0].T.copy())
 
-    def _definite(self, s: State) -> bool:
+    def _is_definite(self, s: State) -> bool:
         try:
             np.linalg.cholesky((s.S[0] + s.S[0].T) / 2.0)
         except np.linalg.LinAlgError:
@@ -72,7 +64,7 @@ class NRRLS(OnlineClassifier):
         return bool(np.isfinite(s.S).all())
 
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`Perceptron.step`."""
+        """Learn one row; see :meth:`OnlineClassifier.step`."""
         k = int(y > 0)
         P, S, z = s.S[0].T, s.S[1 + k], s.z[k]
         # n^k ← n^k + 1, β = 1/n^k of the arriving class (the printed β of the other is 0/0)
@@ -95,5 +87,5 @@ class NRRLS(OnlineClassifier):
     def _work(self, d: int) -> int:
         return 3 * d + 2 * d * d
 
-    def _kernel(self) -> tuple[Any, list[float]]:
+    def _kernel(self) -> Loop:
         return KERNEL, [float(self.symmetrize)]

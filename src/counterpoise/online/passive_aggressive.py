@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from counterpoise import validation
 from counterpoise.arrays import Vector
 from counterpoise.online._kernels import PA as KERNEL
-from counterpoise.online.base import OnlineClassifier, State
-
-VARIANTS = ("PA", "PA-I", "PA-II")
+from counterpoise.online.base import Loop, OnlineClassifier, State
 
 
 class PassiveAggressive(OnlineClassifier):
@@ -39,17 +34,16 @@ class PassiveAggressive(OnlineClassifier):
     [1.0]
     """
 
+    _positive = ("C",)
+    _choices = (("variant", "PA", "PA-I", "PA-II"),)
+
     def __init__(self, *, variant: str = "PA", C: float = 1.0, fit_intercept: bool = True) -> None:
         self.variant = variant
         self.C = C
         self.fit_intercept = fit_intercept
 
-    def _check(self) -> None:
-        validation.one_of(self, "variant", VARIANTS)
-        validation.positive(self, "C")
-
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`Perceptron.step`."""
+        """Learn one row; see :meth:`OnlineClassifier.step`."""
         loss = 1.0 - y * float(s.w @ x)
         if loss <= 0:
             return False
@@ -59,6 +53,6 @@ class PassiveAggressive(OnlineClassifier):
             s.w += (min(self.C, gain) if self.variant == "PA-I" else gain) * y * x
         return True
 
-    def _kernel(self) -> tuple[Any, list[float]]:
+    def _kernel(self) -> Loop:
         cap = self.C if self.variant == "PA-I" else float("inf")
         return KERNEL, [cap, 1.0 / (2.0 * self.C) if self.variant == "PA-II" else 0.0]

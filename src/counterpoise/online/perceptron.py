@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from counterpoise import validation
 from counterpoise.arrays import Vector
 from counterpoise.online._kernels import PERCEPTRON as KERNEL
-from counterpoise.online.base import OnlineClassifier, State
+from counterpoise.online.base import Loop, OnlineClassifier, State
 
 
 class Perceptron(OnlineClassifier):
@@ -32,35 +29,19 @@ class Perceptron(OnlineClassifier):
     array([[ 2., -1.]])
     """
 
+    _choices = (("ties", "libol", "strict"),)
+
     def __init__(self, *, ties: str = "libol", fit_intercept: bool = True) -> None:
         self.ties = ties
         self.fit_intercept = fit_intercept
 
-    def _check(self) -> None:
-        validation.one_of(self, "ties", ("libol", "strict"))
-
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row.
-
-        Parameters
-        ----------
-        s : State
-            Changed in place.
-        x : ndarray of shape (d,)
-            The row, with the constant if there is one.
-        y : float
-            −1 or 1.
-
-        Returns
-        -------
-        bool
-            Whether the rule took its update.
-        """
+        """Learn one row; see :meth:`OnlineClassifier.step`."""
         f = float(s.w @ x)
         mistake = y * f <= 0 if self.ties == "strict" else (f >= 0) != (y > 0)
         if mistake:
             s.w += y * x
         return mistake
 
-    def _kernel(self) -> tuple[Any, list[float]]:
-        return KERNEL[self.ties], []
+    def _kernel(self) -> Loop:
+        return KERNEL, [float(self.ties == "strict")]

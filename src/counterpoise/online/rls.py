@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from counterpoise import validation
 from counterpoise.arrays import Matrix, Vector
-from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import RLS as KERNEL
-from counterpoise.online.base import OnlineClassifier, State, Weighted
+from counterpoise.online.base import (
+    Loop,
+    OnlineClassifier,
+    State,
+    Weighted,
+    covariance_times,
+    shrink,
+)
 
 
 class RLS(Weighted, OnlineClassifier):
@@ -27,8 +28,7 @@ class RLS(Weighted, OnlineClassifier):
 
     References
     ----------
-    Se-In Jang, "Deterministic Online Classification: Non-iteratively Reweighted Recursive
-    Least-Squares for Binary Class Rebalancing", ICML 2023, section 2.3.
+    The paper, named in :mod:`counterpoise.online`, section 2.3.
 
     Examples
     --------
@@ -40,28 +40,23 @@ class RLS(Weighted, OnlineClassifier):
     """
 
     _second_order = True
+    _positive = ("ridge",)
 
     def __init__(self, *, ridge: float = 1e-4, fit_intercept: bool = True) -> None:
         self.ridge = ridge
         self.fit_intercept = fit_intercept
 
-    def _check(self) -> None:
-        validation.positive(self, "ridge")
-
-    def _start(self, d: int) -> State:
-        return State(np.zeros(d), cov.start(d, 1.0 / self.ridge, "full"))
-
     def step(self, s: State, x: Vector, y: float, omega: float = 1.0) -> bool:
-        """Learn one row of weight omega; see :meth:`Perceptron.step`."""
+        """Learn one row of weight omega; see :meth:`OnlineClassifier.step`."""
         weighted_step(s.S, s.w, x, y, omega)
         return True
 
-    def _kernel(self) -> tuple[Any, list[float]]:
+    def _kernel(self) -> Loop:
         return KERNEL, []
 
 
 def weighted_step(R: Matrix, w: Vector, x: Vector, y: float, omega: float) -> None:
     """One row of weight omega joins weighted ridge regression. Shapes: R (d, d), w (d,), x (d,)."""
-    Px = cov.spread(R, x)
+    Px = covariance_times(R, x)
     w += omega * (y - x @ w) / (1.0 + omega * (x @ Px)) * Px
-    cov.shrink(R, x, omega)
+    shrink(R, x, omega)

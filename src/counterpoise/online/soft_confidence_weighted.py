@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any
 
 from counterpoise import validation
 from counterpoise.arrays import Vector
-from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import SCW as KERNEL
-from counterpoise.online.base import OnlineClassifier, State
-from counterpoise.online.confidence_weighted import TINY, deviation_after, hard_step, quantile
+from counterpoise.online.base import Loop, OnlineClassifier, State, covariance_times, shrink
+from counterpoise.online.confidence_weighted import (
+    MIN_VARIANCE,
+    deviation_after,
+    hard_step,
+    quantile,
+)
 
 ETA = {"I": 0.75, "II": 0.9}
 
@@ -26,7 +29,7 @@ class SoftConfidenceWeighted(OnlineClassifier):
     variant : "I" or "II", default="I"
         Linear or squared loss.
     eta : float, optional
-        Probability of a right answer that is asked for; LIBOL's 0.75 for I and 0.9 for II.
+        Required probability of a right answer; LIBOL's 0.75 for I and 0.9 for II.
     C : float, default=1.0
         Price of the loss.
     covariance : "full" or "diagonal", default="full"
@@ -49,6 +52,8 @@ class SoftConfidenceWeighted(OnlineClassifier):
     """
 
     _second_order = True
+    _positive = ("C", "a")
+    _choices = (("variant", "I", "II"), ("covariance", "full", "diagonal"))
 
     def __init__(
         self,
@@ -68,24 +73,18 @@ class SoftConfidenceWeighted(OnlineClassifier):
         self.fit_intercept = fit_intercept
 
     def _check(self) -> None:
-        validation.one_of(self, "variant", ("I", "II"))
+        super()._check()
         if self.eta is not None:
             validation.between(self, "eta", 0.5, 1.0)
-        validation.positive(self, "C")
-        validation.one_of(self, "covariance", ("full", "diagonal"))
-        validation.positive(self, "a")
-
-    def _start(self, d: int) -> State:
-        return State(super()._start(d).w, cov.start(d, self.a, self.covariance))
 
     def _phi(self) -> float:
         return quantile(ETA[self.variant] if self.eta is None else self.eta)
 
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`Perceptron.step`."""
-        phi, m, Sx = self._phi(), y * float(s.w @ x), cov.spread(s.S, x)
+        """Learn one row; see :meth:`OnlineClassifier.step`."""
+        phi, m, Sx = self._phi(), y * float(s.w @ x), covariance_times(s.S, x)
         v = float(x @ Sx)
-        if v <= TINY or m >= phi * sqrt(v):
+        if v <= MIN_VARIANCE or m >= phi * sqrt(v):
             return False
         if self.variant == "I":
             alpha = min(self.C, hard_step(phi, m, v))
@@ -94,9 +93,9 @@ class SoftConfidenceWeighted(OnlineClassifier):
             root = phi * sqrt(phi**2 * m**2 * v**2 + 4.0 * n * v * (n + v * phi**2))
             alpha = (root - (2.0 * m * n + phi**2 * m * v)) / (2.0 * (n**2 + n * v * phi**2))
             alpha = max(0.0, alpha)
-        cov.shrink(s.S, x, alpha * phi / deviation_after(phi, alpha, v))
+        shrink(s.S, x, alpha * phi / deviation_after(phi, alpha, v))
         s.w += alpha * y * Sx
         return True
 
-    def _kernel(self) -> tuple[Any, list[float]]:
-        return KERNEL[self.variant][self.covariance], [self._phi(), self.C]
+    def _kernel(self) -> Loop:
+        return KERNEL[self.covariance], [self._phi(), self.C, float(self.variant == "II")]

@@ -21,7 +21,7 @@ from counterpoise.errors import ModelFileError
 from counterpoise.feature_maps import FittedMap
 from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.modelfile.engines import feature_names, pack_ridge, unpack_ridge
-from counterpoise.solver.imputation import MeanImputation, OpenFill
+from counterpoise.solver.imputation import ImputedMoments, MeanImputation
 from counterpoise.solver.options import Options
 from counterpoise.validation import MAX_ABS_VALUE
 
@@ -101,7 +101,7 @@ class ImputedEvents:
     ``learns`` has the moments as they are, and ``scores`` those that ``fill`` has imputed.
     """
 
-    def __init__(self, state: State, learns: Any, scores: Any, fill: OpenFill | None) -> None:
+    def __init__(self, state: State, learns: Any, scores: Any, fill: ImputedMoments | None) -> None:
         self._learns, self._scores, self._fill, self._is_old = learns, scores, fill, True
         names, indicators = list(state.names or []), missing_indicators(state)
         at = {name: j for j, name in enumerate(names)}
@@ -169,7 +169,7 @@ class ImputedEvents:
             self._fill.update()
             self._scores.changed()
             self._is_old = False
-        return self._fill.row(row)
+        return self._fill.impute(row)
 
 
 def encode_event(state: State, event: dict[Any, Any]) -> Vector:
@@ -357,7 +357,7 @@ def unlearn_events(state: State, batch: Batch, options: Options, limit: float) -
     """Return the state without these events, and without features that are 0 in all others."""
     names = [repr(name) for name in state.names or ("nothing",)]
     if state.fixed is not None:
-        names = state.fixed.names(names)
+        names = state.fixed.map.names(names)
     left = state.unlearn(
         state.moments_of_batch(batch, limit), options, lambda j: f"feature {names[j]}"
     )

@@ -1,4 +1,4 @@
-"""Reasons: what each feature contributes to a score, so that all of them add up.
+"""Contributions of each feature to a score, which add up to it.
 
 The contributions are integrated gradients (Sundararajan, Taly and Yan, "Axiomatic Attribution for
 Deep Networks", 2017) along the straight line from the balanced centre c to the row x,
@@ -6,7 +6,7 @@ Deep Networks", 2017) along the straight line from the balanced centre c to the 
     r_j(x) = (x_j − c_j) ∫ ∂f/∂x_j (c + t (x − c)) dt,   t from 0 to 1,      Σ_j r_j = f(x) − f(c)
 
 with c = Σ a_k μ_k / Σ a_k, the mean of the class means, each weighted as the model weighs its
-class. Nothing here is an approximation but for rounding:
+class. All are exact to rounding:
 
     linear        r_j = w_j (x_j − c_j)
     quadratic     the gradient is linear along the line: its value in the middle is its mean
@@ -14,8 +14,8 @@ class. Nothing here is an approximation but for rounding:
     waves         ∫ cos(θ + t u) dt = cos(θ + u/2) sin(u/2)/(u/2)
     quadratic of waves   Gauss-Legendre in panels in which no wave turns by more than 8
 
-Features go through a map standardised, and clipped at ten deviations; the line is that between
-what the map sees of the centre and of the row.
+Features are standardized and clipped before a map; the line is between the images of the centre
+and of the row.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from counterpoise.solver.options import Options
 from counterpoise.solver.score_functions import LinearScores, QuadraticScores
 from counterpoise.solver.scores import Scores
 
-MAX_RADIANS_PER_PANEL = 8.0  # radians of a wave in one panel, in which NODES are exact to rounding
-NODES = 20
-MOST_PANELS = 4096
-SLICE = 1024  # rows at a time
+MAX_RADIANS_PER_PANEL = 8.0  # of a wave, in which this many nodes are exact to rounding:
+NODES_PER_PANEL = 20
+MAX_PANELS = 4096  # of a way, which would take too long
+MAX_SLICE_ROWS = 1024  # rows at a time
 
 
 def centre_of(moments: Moments, options: Options) -> Vector:
-    """The balanced centre, relative to the anchor: of the features, or of the terms of a map."""
+    """Return the balanced centre, relative to the anchor, of the features or the terms of a map."""
     seen = moments.n > 0
     labels, N = moments.labels[seen], moments.N[seen]
     a = class_prior_weights(labels, N, options.class_weight, options.class_factors)
@@ -72,9 +72,9 @@ def explain(
 def contributions(
     scores: Scores, moments: Moments, options: Options, X: Rows
 ) -> tuple[NDArray[np.float64], Vector]:
-    """Contributions of shape (n, problems, l), and the scores at the centre, (problems,).
+    """Return contributions (n, problems, l), and the scores at the centre (problems,).
 
-    A score that is infinite, as that of a class never seen, has no reasons: they are 0.
+    Contributions to an infinite score, as of a class that was never seen, are 0.
     """
     centre, solution, fixed = centre_of(moments, options), scores.solution, scores.fixed
     if fixed is None:
@@ -88,10 +88,10 @@ def contributions(
     result = np.zeros((X.shape[0], len(base), X.shape[1]))
     if not np.isfinite(base).any():
         return result, base
-    for first in range(0, len(result), SLICE):
-        part = X[first : first + SLICE]
+    for first in range(0, len(result), MAX_SLICE_ROWS):
+        part = X[first : first + MAX_SLICE_ROWS]
         rows = part.toarray() if sp.issparse(part) else part
-        into = result[first : first + SLICE]
+        into = result[first : first + MAX_SLICE_ROWS]
         if fixed is not None:
             into[:] = _contributions_through_map(
                 fixed, solution, start[None], fixed.scaled(rows) - start
@@ -105,22 +105,16 @@ def contributions(
 
 
 def _quadratic(solution: QuadraticScores, centre: Vector, way: Matrix) -> NDArray[np.float64]:
-    """Of quadratic scores: minus way times Σ⁻¹ (middle − mean)."""
-    middle = centre + 0.5 * way
-    found = np.stack(
-        [
-            -way * ((middle - mean) @ root @ root.T)
-            for mean, root in zip(solution.mean, solution.root, strict=True)
-        ],
-        axis=1,
-    )
-    return solution.compared(found)
+    """Return contributions to quadratic scores: minus way times Σ⁻¹ (middle − mean)."""
+    middle, classes = centre + 0.5 * way, zip(solution.mean, solution.root, strict=True)
+    found = [-way * ((middle - mean) @ root @ root.T) for mean, root in classes]
+    return solution.compared(np.stack(found, axis=1))
 
 
 def _contributions_through_map(
     fixed: FittedMap, solution: LinearScores | QuadraticScores, start: Matrix, way: Matrix
 ) -> NDArray[np.float64]:
-    """Of scores of the terms of a map."""
+    """Return contributions to scores of the terms of a map."""
     if isinstance(solution, LinearScores):
         return fixed.map.path_contributions(start, way, solution.coef, fixed.drawn)
     t, weight = _panels(fixed, way)
@@ -136,17 +130,17 @@ def _contributions_through_map(
 
 
 def _panels(fixed: FittedMap, way: Matrix) -> tuple[Vector, Vector]:
-    """Nodes and weights for the square of the terms of a map on these ways."""
+    """Return nodes and weights for the square of the terms of a map on these ways."""
     degree = 2 * fixed.map.degree
     turn = 2.0 * fixed.map.max_phase(way, fixed.drawn)
     if turn == 0.0:
         return nodes(degree)
     panels = int(np.ceil(turn / MAX_RADIANS_PER_PANEL))
-    if panels > MOST_PANELS:
+    if panels > MAX_PANELS:
         raise ValueError(
             f"the waves of {fixed.map.text} turn too often for reasons with pooled_rows; "
             "take a larger width"
         )
-    t, weight = nodes(degree + 2 * NODES)
+    t, weight = nodes(degree + 2 * NODES_PER_PANEL)
     at = (np.arange(panels)[:, None] + t) / panels
     return at.ravel(), np.tile(weight / panels, panels)

@@ -1,12 +1,12 @@
-"""Calibration: what the exact link said of rows before they were learned, and what came of it.
+"""Calibration: predictions of rows before they were learned, and the classes observed.
 
-Each row is judged by a model that does not know it. Of every class k the logarithm of its odds,
+Each row is scored by a model that has not learned it. Of every class k the logarithm of its odds,
 
     l = log P(k | x) − log P(not k | x)     under the frequencies of the stream,
 
-is counted in one of 64 bins of asinh(l), apart for rows of the class and of the rest. From these
-counts alone follows how such odds should have been told. Without a row nothing changes. Counts of
-two streams add up. They hold no features, do not fade, and cannot be taken back row by row.
+is counted in one of 64 bins of asinh(l), separately for rows of the class and of the others. These
+counts alone determine a correction of such odds. Without a row nothing changes. Counts of two
+streams add up. They contain no features, do not decay, and cannot be unlearned row by row.
 """
 
 from __future__ import annotations
@@ -31,17 +31,14 @@ MAX_LOGIT = 700.0
 
 @dataclass(frozen=True, eq=False)
 class CalibrationCurve:
-    """Corrected logarithms of odds as a function of those that were told."""
+    """Corrected logarithms of odds as a function of those that were predicted."""
 
     at: Vector  # (m,) logarithms of odds, increasing
-    z: Vector  # (m,) what they should have been
+    z: Vector  # (m,) their corrections
 
     @classmethod
     def fitted(cls, counts: Matrix, sums: Vector) -> CalibrationCurve:
-        """The curve of counts (2, bins) of the rest and of the class, and of the sums of l (bins,).
-
-        It has no knots where nothing was counted.
-        """
+        """Return the curve of counts (2, bins) of the others and of the class, and sums of l."""
         total = counts.sum(axis=0)
         some = total > 0.0
         if not some.any():
@@ -55,13 +52,12 @@ class CalibrationCurve:
         return cls(logit, risen + _isotonic(z - risen, n * q * (1.0 - q) + 1e-12))
 
     def of(self, logit: Vector) -> Vector:
-        """Corrected logarithms of odds, of shape (n,)."""
+        """Return corrected logarithms of odds (n,)."""
         if not len(self.at):
             return logit
         z = np.interp(logit, self.at, self.z)
         beyond = np.minimum(logit - self.at[0], 0.0) + np.maximum(logit - self.at[-1], 0.0)
-        risen: Vector = np.clip(z + MIN_SLOPE * beyond, -MAX_LOGIT, MAX_LOGIT)
-        return risen
+        return np.asarray(np.clip(z + MIN_SLOPE * beyond, -MAX_LOGIT, MAX_LOGIT))
 
     def of_one(self, logit: float) -> float:
         """Return one corrected logarithm of odds, with little overhead."""
@@ -83,13 +79,12 @@ class CalibrationCurve:
 
 
 def logistic(z: Vector) -> Vector:
-    """Probabilities of logarithms of odds."""
-    q: Vector = np.exp(-np.logaddexp(0.0, -z))
-    return q
+    """Return probabilities of logarithms of odds."""
+    return np.asarray(np.exp(-np.logaddexp(0.0, -z)))
 
 
 def _prior(logit: Vector, n: Vector, ones: Vector) -> Matrix:
-    """The matrix P of the prior ½ δᵀ P δ, of shape (m, m)."""
+    """Return the matrix P (m, m) of the prior ½ δᵀ P δ."""
     m, u = len(logit), np.arcsinh(logit)
     evidence = (ones + 0.5) * (n - ones + 0.5) / (n + 1.0)
     evidence /= evidence.sum()
@@ -108,7 +103,7 @@ def _prior(logit: Vector, n: Vector, ones: Vector) -> Matrix:
 
 
 def _fit_smooth(logit: Vector, n: Vector, ones: Vector, P: Matrix) -> Vector:
-    """The z of least loss and prior: Newton's steps, halved where they go too far."""
+    """Return the z of least loss and prior, by Newton's steps, halved where they go too far."""
 
     def loss(z: Vector) -> float:
         delta = z - logit
@@ -134,7 +129,7 @@ def _fit_smooth(logit: Vector, n: Vector, ones: Vector, P: Matrix) -> Vector:
 
 
 def _isotonic(values: Vector, weight: Vector) -> Vector:
-    """The nearest values, by weighted squares, that never fall: neighbours that do are pooled."""
+    """Return the nearest values, by weighted squares, that never fall (pool adjacent violators)."""
     blocks: list[tuple[float, float, int]] = []  # mean, weight and length
     for value, w in zip(values.tolist(), weight.tolist(), strict=True):
         mean, size = value, 1
@@ -147,46 +142,43 @@ def _isotonic(values: Vector, weight: Vector) -> Vector:
 
 
 BINS = 64
-MAX_BIN_EDGE = (
-    4.0  # of asinh(l): 62 bins of one width lie between −END and END, and one beyond each
-)
+MAX_BIN_EDGE = 4.0  # of asinh(l): 62 bins of one width lie within ±, and one beyond each
 EDGES = np.linspace(-MAX_BIN_EDGE, MAX_BIN_EDGE, BINS - 1)
-MAX_ABS_LOGIT = 50.0  # beyond it, odds are as good as certain
+MAX_ABS_LOGIT = 50.0  # beyond it, odds count as certain
 MAX_LABELS_FOR_LINEAR_SEARCH = 8  # labels that are compared one by one rather than looked up
 Counts = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Counts of judged rows, by label: a value that is never changed."""
+    """Counts of rows scored before they were learned, by label: a value."""
 
-    labels: Labels  # (c,) classes that somebody has judged, in any order
-    counts: Counts  # (c, 2, 64) weight of the rows of the rest, and of the class, in each bin
+    labels: Labels  # (c,) classes that were predicted, in any order
+    counts: Counts  # (c, 2, 64) weight of the rows of the others, and of the class, in each bin
     sums: Matrix  # (c, 64) sum of l over these rows
-    rows: int = 0  # number of rows that were judged
+    rows: int = 0  # number of rows
 
     @classmethod
     def empty(cls) -> Calibration:
-        """Nothing judged yet."""
+        """Return the calibration of no rows."""
         return cls(np.empty(0), np.zeros((0, 2, BINS)), np.zeros((0, BINS)))
 
     @classmethod
     def of(
         cls, labels: Labels, seen: Flags, p: Matrix, y: Labels, weight: Vector | None
     ) -> Calibration:
-        """What became of rows with these probabilities p (n, c).
+        """Return the calibration of rows with these probabilities p (n, c) and labels y (n,).
 
-        Classes that were not seen when p was told are not judged, nor are their rows: nobody can
-        foresee them.
+        Classes that the model had not seen, and their rows, do not count.
         """
         labels, logit = labels[seen], log_odds(p[:, seen])
         codes = _codes(labels, y)
-        known = codes >= 0 if weight is None else (codes >= 0) & (weight > 0.0)
-        if not known.any() or len(labels) < 2:
+        counted = codes >= 0 if weight is None else (codes >= 0) & (weight > 0.0)
+        if not counted.any() or len(labels) < 2:
             return cls.empty()
-        if not known.all():
-            logit, codes = logit[known], codes[known]
-        w = np.ones(len(logit)) if weight is None else weight[known]
+        if not counted.all():
+            logit, codes = logit[counted], codes[counted]
+        w = np.ones(len(logit)) if weight is None else weight[counted]
         bins = _bins(logit)
         counts, sums = np.empty((len(labels), 2, BINS)), np.empty((len(labels), BINS))
         for k in range(len(labels)):
@@ -196,24 +188,21 @@ class Calibration:
         return cls(labels, counts, sums, len(logit))
 
     def merge(self, other: Calibration) -> Calibration:
-        """Counts of both."""
+        """Return the counts of both."""
         if not other.rows or not self.rows:
             return self if self.rows else other
-        slot = {label: k for k, label in enumerate(self.labels.tolist())}
-        theirs = other.labels.tolist()
-        new = np.array([label not in slot for label in theirs], dtype=bool)
-        labels = joined(self.labels, other.labels[new])
-        more = len(labels) - len(self.labels)
-        counts = np.concatenate([self.counts, np.zeros((more, 2, BINS))])
-        sums = np.concatenate([self.sums, np.zeros((more, BINS))])
+        mine, theirs = self.labels.tolist(), other.labels.tolist()
+        labels = joined(self.labels, other.labels[[label not in mine for label in theirs]])
         slot = {label: k for k, label in enumerate(labels.tolist())}
+        counts, sums = np.zeros((len(labels), 2, BINS)), np.zeros((len(labels), BINS))
+        counts[: len(mine)], sums[: len(mine)] = self.counts, self.sums
         at = [slot[label] for label in theirs]
         counts[at] += other.counts
         sums[at] += other.sums
         return Calibration(labels, counts, sums, self.rows + other.rows)
 
     def restrict_to(self, labels: Labels) -> Calibration:
-        """Counts of these classes only; nothing at all is left if one of them alone is."""
+        """Return the counts of these classes only; of none if they are fewer than two."""
         kept = set(labels.tolist())
         at = [k for k, label in enumerate(self.labels.tolist()) if label in kept]
         if len(at) == len(self.labels):
@@ -221,8 +210,6 @@ class Calibration:
         if len(at) < 2:
             return Calibration.empty()
         return replace(self, labels=self.labels[at], counts=self.counts[at], sums=self.sums[at])
-
-    # Looking
 
     @property
     def curves(self) -> list[CalibrationCurve]:
@@ -234,7 +221,7 @@ class Calibration:
         return [self._curve_of(label) for label in labels.tolist()]
 
     def probabilities(self, p: Matrix, labels: Labels, seen: Flags) -> Matrix:
-        """Probabilities p (n, c) of the exact link, as they should have been told."""
+        """Return the correction of stream probabilities p (n, c)."""
         if not self.rows or seen.sum() < 2:
             return p
         if len(labels) == 2:
@@ -281,25 +268,25 @@ class Calibration:
             return found
 
     def errors(self) -> tuple[float, float]:
-        """Calibration error of the exact link and of the corrected one, over the bins.
+        """Return the calibration error before and after the correction.
 
-        That is how far the share of the class is from its mean probability in each bin, on average
-        over the rows that were judged and the classes.
+        It is the distance of the share of the class from its mean probability in each bin, on
+        average over rows and classes.
         """
-        told = []
+        errors = []
         for (rest, ones), sums, curve in zip(self.counts, self.sums, self.curves, strict=True):
             total = rest + ones
             at = total > 0
             logit, share = sums[at] / total[at], ones[at] / total[at]
             weight = total[at] / total[at].sum()
-            said = (logistic(logit), logistic(curve.of(logit)))
-            told.append([float(weight @ np.abs(share - q)) for q in said])
-        before, after = np.mean(told, axis=0)
+            both = (logistic(logit), logistic(curve.of(logit)))
+            errors.append([float(weight @ np.abs(share - q)) for q in both])
+        before, after = np.mean(errors, axis=0)
         return float(before), float(after)
 
 
 def _codes(labels: Labels, y: Labels) -> NDArray[np.intp]:
-    """Place of each label of y among few or many labels; -1 if it is none of them."""
+    """Return the index of each label of y among the labels; -1 if it is not among them."""
     if len(labels) <= MAX_LABELS_FOR_LINEAR_SEARCH:
         codes = np.full(len(y), -1, dtype=np.intp)
         for k, label in enumerate(labels):
@@ -310,7 +297,7 @@ def _codes(labels: Labels, y: Labels) -> NDArray[np.intp]:
 
 
 def _bins(logit: Matrix) -> NDArray[np.intp]:
-    """The bin of each logarithm of odds."""
+    """Return the bin of each logarithm of odds."""
     place = np.arcsinh(logit)
     place += MAX_BIN_EDGE
     place *= (BINS - 2) / (2.0 * MAX_BIN_EDGE)
@@ -319,7 +306,7 @@ def _bins(logit: Matrix) -> NDArray[np.intp]:
 
 
 def log_odds_of_one(p: float, rest: float) -> float:
-    """Return the logarithm of the odds p against the rest, within ±REACH."""
+    """Return the logarithm of the odds p against the rest, within ±MAX_ABS_LOGIT."""
     if p <= 0.0 or rest <= 0.0:
         return 0.0 if p == rest else math.copysign(MAX_ABS_LOGIT, p - rest)
     return min(max(math.log(p) - math.log(rest), -MAX_ABS_LOGIT), MAX_ABS_LOGIT)
@@ -332,7 +319,7 @@ def logistic_of_one(z: float) -> float:
 
 
 def log_odds(p: Matrix) -> Matrix:
-    """Logarithm of the odds of each class against the rest, of shape (n, c), within ±REACH."""
+    """Return the logarithm of the odds (n, c) of each class, within ±MAX_ABS_LOGIT."""
     with np.errstate(divide="ignore", invalid="ignore"):
         if p.shape[1] == 2:
             one = np.log(p[:, 1]) - np.log(p[:, 0])
@@ -340,5 +327,4 @@ def log_odds(p: Matrix) -> Matrix:
         else:
             rest = p.sum(axis=1, keepdims=True) - p
             logit = np.log(p) - np.log(np.maximum(rest, 0.0))
-    clipped: Matrix = np.clip(np.nan_to_num(logit, nan=0.0), -MAX_ABS_LOGIT, MAX_ABS_LOGIT)
-    return clipped
+    return np.asarray(np.clip(np.nan_to_num(logit, nan=0.0), -MAX_ABS_LOGIT, MAX_ABS_LOGIT))

@@ -25,12 +25,10 @@ ClassFactors = Mapping[Any, float] | None
 
 
 def targets(c: int) -> Matrix:
-    """Targets ±1 of the classes (columns), in sorted order, for each problem (rows).
+    """Return targets ±1 (problems, c) of the classes, in sorted order.
 
-    Two classes make one problem, whose positive class is the second; more make one against
-    the rest for each class; a single class is positive.
-
-    Shape of the result: (problems, c).
+    Two classes make one problem, whose positive class is the second; more make one problem for
+    each class against the others; a single class is positive.
 
     Examples
     --------
@@ -67,11 +65,9 @@ def class_total_weights(
 
 
 def covariance_weights(N: Vector, class_weight: ClassWeight) -> Vector:
-    """How much each class has to say about what all of them share: their covariance.
+    """Return the weight (c,) of each class in their common covariance, given counts N (c,).
 
-    Factors, and weights by label, say what classes are worth and not what they look like.
-
-    Shapes: N (c,); returns (c,).
+    Factors, and weights by label, have no effect on it.
 
     Examples
     --------
@@ -84,9 +80,7 @@ def covariance_weights(N: Vector, class_weight: ClassWeight) -> Vector:
 def priors(
     labels: Labels, N: Vector, class_weight: ClassWeight, class_factors: ClassFactors
 ) -> Vector:
-    """Logarithm of what each class is worth, over the mean of all. Shapes: labels (c,), N (c,);
-    returns (c,).
-    """
+    """Return the logarithm of each class's weight (c,) over the mean of all."""
     a = class_prior_weights(labels, N, class_weight, class_factors)
     logarithm: Vector = np.log(a / a.mean())
     return logarithm
@@ -95,9 +89,7 @@ def priors(
 def class_prior_weights(
     labels: Labels, N: Vector, class_weight: ClassWeight, class_factors: ClassFactors
 ) -> Vector:
-    """What each class is worth to the model: equal shares, or its rows, times weights and factors.
-    Shapes: labels (c,), N (c,); returns (c,).
-    """
+    """Return each class's weight (c,) in the model: equal, or its rows, times its factors."""
     a = covariance_weights(N, class_weight) * by_label(labels, class_factors)
     if class_weight != "balanced":
         a = a * by_label(labels, class_weight)
@@ -105,13 +97,13 @@ def class_prior_weights(
 
 
 def by_label(labels: Labels, factors: Any) -> Vector:
-    """Factor of each label. Shapes: labels (c,); returns (c,)."""
+    """Return the factor of each label (c,), 1 by default."""
     factors = factors or {}
     return np.array([float(factors.get(label, 1.0)) for label in labels.tolist()])
 
 
 def affine(moments: Moments, scale: str | None) -> tuple[Vector, Vector]:
-    """Shift and divisor of each feature. Shape of the result: m (d,), s (d,).
+    """Return shift m (d,) and divisor s (d,) of each feature.
 
     Examples
     --------
@@ -141,8 +133,3 @@ def standardization(
     pooled = (N * (variance + (mean - m[..., None, :]) ** 2)).sum(axis=-2) / total
     constant = pooled <= (8.0 * EPS * (np.abs(anchor + m) + moved)) ** 2
     return m, np.sqrt(np.where(constant, 1.0, pooled))
-
-
-def spread(moments: Moments) -> Vector:
-    """Standard deviation of each feature over everything learned, 1 where it is constant."""
-    return affine(moments, "standard")[1]

@@ -1,4 +1,4 @@
-"""How far scores can be trusted: from what moments know of them to probabilities.
+"""The link from scores to probabilities, by what moments determine of the scores.
 
 Take two classes k and j, and the margin by which rows of k score higher for k than for j. Its mean
 and its variance over the rows that were learned follow from the moments; a row that was not
@@ -8,8 +8,8 @@ learned has less of the one and more of the other, by its leverage
 
 as in leaving one row out. The slope β, by which scores become logarithms of odds, is the one of
 least expected log loss where margins have that mean and that variance and the tails of a Student
-t: real scores stray farther than normal ones. And a few rows, fewer the more there are, tell
-nothing at all, so that no probability is 0 or 1.
+t: real scores have longer tails than normal ones. And for a few rows, fewer the more there are,
+scores have no meaning, so that no probability is 0 or 1.
 """
 
 from __future__ import annotations
@@ -27,44 +27,47 @@ from counterpoise.moments.classes import Classes, argmax_classes
 from counterpoise.moments.moments import EPS, Moments
 from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import PooledClasses, cholesky
-from counterpoise.solver.score_functions import LinearScores, QuadraticScores, Solution
+from counterpoise.solver.score_functions import QuadraticScores, Solution
 
 UNIFORM_MIXTURE = 0.25  # over the root of the number of rows: the share of rows that tell nothing
 
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """The way from scores to probabilities: :mod:`counterpoise.solver.link` says why."""
+    """Factors and shifts that turn scores into probabilities."""
 
-    # factors on the scores, under the weights of training and under the stream's frequencies
-    slopes: tuple[float, float]
-    # (c,) what leads from the weights of training to the frequencies of the stream, as
-    # logarithms
-    shift: Vector
+    slopes: tuple[float, float]  # of scores: for balanced and for stream probabilities
+    shift: Vector  # (c,) logarithms that turn balanced into stream probabilities
     frequency: Vector  # (c,) of each class in the stream; 0 of one that was never seen
-    silent: float  # share of the rows that tell nothing
+    silent: float  # share of the rows whose scores have no meaning
 
     @classmethod
     def of(
         cls, slopes: Sequence[float], shift: Vector, frequency: Vector, seen: Flags, rows: float
     ) -> Link:
-        """A link of the classes that were seen, for all of them."""
+        """Return a link for all classes, given one of the classes that were seen."""
         by_class, share = np.full(len(seen), -np.inf), np.zeros(len(seen))
         by_class[seen], share[seen] = shift, frequency
         silent = min(UNIFORM_MIXTURE / np.sqrt(max(rows, 1.0)), 0.5)
         return cls((slopes[0], slopes[1]), by_class, share, silent)
 
-    @classmethod
-    def none(cls, c: int) -> Link:
-        """Where there is nothing to tell apart."""
-        return cls((1.0, 1.0), np.zeros(c), np.zeros(c), 0.0)
-
     def probabilities(self, f: Matrix, seen: Flags, stream: bool) -> Matrix:
-        """Probability of each class. Shapes: f (n, problems), seen (c,); returns (n, c)."""
+        """Return the probability (n, c) of each class, given scores f (n, problems)."""
         if seen.sum() <= 1:
             return np.repeat(seen[None, :].astype(np.float64), len(f), axis=0)
         f = np.clip(f, -1e300, 1e300)
-        p = self._of_two(f[:, 0], stream) if len(seen) == 2 else self._of_all(f, seen, stream)
+        slope = self.slopes[int(stream)]
+        if len(seen) == 2:
+            z = slope * f[:, 0]
+            if stream:
+                z += self.shift[1] - self.shift[0]
+            more = 1.0 / (1.0 + np.exp(-np.abs(z)))
+            one = np.where(z >= 0.0, more, 1.0 - more)  # rises with z to the last bit
+            p = np.stack([1.0 - one, one], axis=1)
+        else:
+            log_p = np.where(seen, slope * f + (self.shift if stream else 0.0), -np.inf)
+            p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+            p /= p.sum(axis=1, keepdims=True)
         p *= 1.0 - self.silent
         p += self.silent * (self.frequency if stream else seen / seen.sum())
         if stream:
@@ -75,37 +78,18 @@ class Link:
         p[tied, best[tied]] = np.nextafter(p[tied].max(axis=1), 2.0)
         return p
 
-    def _of_two(self, f: Vector, stream: bool) -> Matrix:
-        z = self.slopes[int(stream)] * f
-        if stream:
-            z += self.shift[1] - self.shift[0]
-        more = 1.0 / (1.0 + np.exp(-np.abs(z)))
-        one = np.where(z >= 0.0, more, 1.0 - more)  # rises with z to the last bit
-        return np.stack([1.0 - one, one], axis=1)
-
-    def _of_all(self, f: Matrix, seen: Flags, stream: bool) -> Matrix:
-        log_p = self.slopes[int(stream)] * f + (self.shift if stream else 0.0)
-        log_p = np.where(seen, log_p, -np.inf)
-        p: Matrix = np.exp(log_p - log_p.max(axis=1, keepdims=True))
-        p /= p.sum(axis=1, keepdims=True)
-        return p
-
 
 NODES = 48  # of the Student t (benchmarks/probability.py)
 PRIOR_ROWS = 10.0  # rows with which a class has half a say about the slope
-MAX_COMPARED_CLASSES = (
-    64  # of a class that the slope looks at: it would take c² time and memory for all
-)
-MIN_DISTANCE_FRACTION = (
-    0.02  # of the distance between two classes that leaving rows out always leaves
-)
+MAX_COMPARED_CLASSES = 64  # that the slope compares with a class: all would take c² time
+MIN_DISTANCE_FRACTION = 0.02  # of the distance between two classes that is left without a row
 
 
 def link_of(moments: Moments, classes: Classes, options: Options, solution: Solution) -> Link:
-    """The link of a solution that was found by these moments and options."""
+    """Return the link of a solution of these moments and options."""
     slot = classes.slots[classes.seen]
     if len(slot) < 2:
-        return Link.none(classes.problems)
+        return Link((1.0, 1.0), np.zeros(classes.n_scores), np.zeros(classes.n_scores), 0.0)
     N = moments.N[slot]
     rate = N if not options.decay.is_active else moments.n[slot] / moments.stream[slot]
     evenly, stream = np.full(len(slot), 1.0 / len(slot)), rate / rate.sum()
@@ -113,15 +97,17 @@ def link_of(moments: Moments, classes: Classes, options: Options, solution: Solu
     rows = float(moments.n[slot].sum())
     if isinstance(solution, QuadraticScores):
         h = _own_leverage(pool, solution, float(options.pooled_rows or 0.0))
-        slopes = [_quadratic_slope(h, pi, len(pool.s)) for pi in (evenly, stream)]
+        # A rule of thumb that was fitted, not derived.
+        unit = np.sqrt(1.0 + len(pool.s) / 10.0)
+        slopes = [float((1.0 - pi @ h) ** 2 / unit) for pi in (evenly, stream)]
         return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
-    apart = solution if classes.problems == 1 else solution.only(classes.seen)
-    gap, v = _margins(pool, apart)
+    coef = solution.coef if classes.n_scores == 1 else solution.coef[classes.seen]
+    gap, v = _margins(pool, coef, solution.ridge)
     evidence = moments.n[slot] / (moments.n[slot] + PRIOR_ROWS)
     # Only ratios matter, and products of tiny ones would vanish; a power of two costs no digit.
     evidence = np.ldexp(evidence, -int(np.frexp(evidence.max())[1]))
     slopes = [slope(gap, v, pi, evidence) for pi in (evenly, stream)]
-    if classes.problems > 1:
+    if classes.n_scores > 1:
         return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
     # One score for two classes: odds are even half-way between their means.
     middle = float((moments.mean[slot] @ solution.coef[0] + solution.offset[0]).mean())
@@ -129,11 +115,11 @@ def link_of(moments: Moments, classes: Classes, options: Options, solution: Solu
     return Link.of(slopes, shift, stream, classes.seen, rows)
 
 
-def _margins(pool: PooledClasses, solution: LinearScores) -> tuple[Matrix, Matrix]:
-    """Twice the mean margin of rows not learned of class k over class j, and its variance."""
+def _margins(pool: PooledClasses, coef: Matrix, ridge: float) -> tuple[Matrix, Matrix]:
+    """Return twice the mean margin of unlearned rows of class k over class j, and its variance."""
     moments, slots, c = pool.moments, pool.slots, len(pool.slots)
     n, p = np.maximum(moments.n[slots], 1.0), pool.a[slots] / pool.total
-    A = solution.coef * pool.s
+    A = coef * pool.s
     if len(A) == 1:  # two classes: half the score for the one, half against the other
         A = np.array([-0.5, 0.5])[:, None] * A
     delta = pool.delta
@@ -141,9 +127,8 @@ def _margins(pool: PooledClasses, solution: LinearScores) -> tuple[Matrix, Matri
     own = np.diagonal(G)
     D2 = np.maximum(own[:, None] + own - G - G.T, 0.0)
     W = pool.K() / pool.total
-    b = solution.ridge / pool.total
     V = W.copy()
-    V.flat[:: len(V) + 1] += b
+    V.flat[:: len(V) + 1] += ridge / pool.total
     inverse = _inverse(V)
     q, v = np.empty(c), np.empty((c, c))
     shared, trace = A @ W @ A.T, float(np.vdot(inverse, W))
@@ -165,20 +150,19 @@ def _margins(pool: PooledClasses, solution: LinearScores) -> tuple[Matrix, Matri
 
 
 def _inverse(V: Matrix) -> Matrix:
-    """Inverse of a covariance; where it is singular, of one that just is not."""
+    """Return the inverse of a covariance; where it is singular, of a near one that is not."""
     factor = cholesky(V)
-    inverse: Matrix
     if factor is None:
         lam, U = np.linalg.eigh(V)
-        inverse = U / np.maximum(lam, len(lam) * EPS * (lam[-1] if lam[-1] > 0.0 else 1.0)) @ U.T
-        return inverse
-    inverse = np.tril(lapack.dpotri(factor, lower=1)[0])
+        least = len(lam) * EPS * (lam[-1] if lam[-1] > 0.0 else 1.0)
+        return np.asarray(U / np.maximum(lam, least) @ U.T)
+    inverse: Matrix = np.tril(lapack.dpotri(factor, lower=1)[0])
     inverse += np.tril(inverse, -1).T
     return inverse
 
 
 def _unit(pool: PooledClasses, A: Matrix, V: Matrix) -> float:
-    """The multiple of discriminants that scores are: their distance over that of the means."""
+    """Return the multiple of discriminants that scores are."""
     centred = A - A.mean(axis=0)
     delta = pool.delta - pool.delta.mean(axis=0)
     square = float(np.vdot(centred @ V, centred))
@@ -187,7 +171,7 @@ def _unit(pool: PooledClasses, A: Matrix, V: Matrix) -> float:
 
 
 def _own_leverage(pool: PooledClasses, solution: QuadraticScores, nu: float) -> Vector:
-    """Leverage of a row of each class on the score of its own class."""
+    """Return the leverage (c,) of a row of each class on the score of its own class."""
     moments, slots = pool.moments, pool.slots
     n, p = np.maximum(moments.n[slots], 1.0), pool.a[slots] / pool.total
     W = pool.K() / pool.total * pool.s * pool.s[:, None]
@@ -199,14 +183,9 @@ def _own_leverage(pool: PooledClasses, solution: QuadraticScores, nu: float) -> 
     return np.minimum(h, 1.0 - 1.0 / (n + 1.0))
 
 
-def _quadratic_slope(h: Vector, pi: Vector, d: int) -> float:
-    """A slope for quadratic scores: a rule of thumb that was fitted, not derived."""
-    return float((1.0 - pi @ h) ** 2 / np.sqrt(1.0 + d / 10.0))
-
-
 @cache
 def nodes() -> tuple[Vector, Vector]:
-    """Points and weights of a Student t of 5 degrees and variance 1, dense in its tails."""
+    """Return points and weights of a Student t of 5 degrees and variance 1, dense in its tails."""
     at = np.linspace(-16.0, 16.0, NODES)
     tail = 1.0 / (1.0 + np.exp(np.abs(at)))
     # Beyond t = √5/tan φ lies (φ − cos φ sin φ − 2/3 cos φ sin³ φ)/π, which rises with φ.
@@ -222,20 +201,21 @@ def nodes() -> tuple[Vector, Vector]:
 
 
 def _nearest_class_pairs(gap: Matrix, v: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Every class and its rivals: the others, or of very many those that are hardest to tell."""
+    """Return each class and the others, or of very many those that are hardest to separate."""
     c = len(gap)
     if c <= MAX_COMPARED_CLASSES + 1:
         i, j = np.nonzero(~np.eye(c, dtype=bool))
         return i, j
     ease = gap / np.sqrt(np.maximum(v, 1e-300))
     np.fill_diagonal(ease, np.inf)
-    rivals = np.argpartition(ease, MAX_COMPARED_CLASSES, axis=1)[:, :MAX_COMPARED_CLASSES]
-    return np.repeat(np.arange(c), MAX_COMPARED_CLASSES), rivals.ravel()
+    nearest = np.argpartition(ease, MAX_COMPARED_CLASSES, axis=1)[:, :MAX_COMPARED_CLASSES]
+    return np.repeat(np.arange(c), MAX_COMPARED_CLASSES), nearest.ravel()
 
 
 def slope(gap: Matrix, v: Matrix, pi: Vector, evidence: Vector) -> float:
-    """β ≥ 0 of least expected log loss over pairs of classes; 0 if nothing separates them. Shapes:
-    gap, v (c, c), pi (c,), evidence (c,).
+    """Return β ≥ 0 of least expected log loss over pairs of classes; 0 if nothing separates them.
+
+    gap and v have the shape (c, c), pi and evidence (c,).
     """
     i, j = _nearest_class_pairs(gap, v)
     x, mass = nodes()

@@ -1,4 +1,4 @@
-"""What moments can hold: how large values and weights may be, and how much memory they may take."""
+"""Moments of rows after a map, and the limits of values, weights and memory of moments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.feature_maps.fitted import SLICE
-from counterpoise.moments._moments import moderate
+from counterpoise.moments._moments import is_bounded
 from counterpoise.moments.decay import Decay
 from counterpoise.moments.moments import Moments
 from counterpoise.validation import (
@@ -22,11 +22,8 @@ from counterpoise.validation import (
 
 
 def require_moderate(X: Rows, chunk: Moments, names: Names | None) -> None:
-    """Raise if the moments of X are not finite, or so large that later sums might not be.
-
-    X has the row at fault, ``names`` are those of the features.
-    """
-    if moderate(chunk, MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT):
+    """Raise if the moments of X are not finite, or so large that later sums might not be."""
+    if is_bounded(chunk, MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT):
         return
     require_finite(X, names)
     require_light(chunk)
@@ -37,7 +34,7 @@ def require_moderate(X: Rows, chunk: Moments, names: Names | None) -> None:
 
 
 def require_light(chunk: Moments) -> None:
-    """Raise if weights add up to more than later sums could bear."""
+    """Raise if weights add up to so much that later sums might not be finite."""
     if not (chunk.N <= MAX_SAMPLE_WEIGHT).all():
         raise ValueError(
             f"sample weights add up to more than {MAX_SAMPLE_WEIGHT:g}; scale them down"
@@ -45,11 +42,8 @@ def require_light(chunk: Moments) -> None:
 
 
 def require_room(c: int, d: int, limit: float, mapped: bool) -> None:
-    """Raise if learning would take too much memory: the moments, and as much for those of a chunk.
-
-    ``c`` classes of ``d`` features, or terms of a map, in ``limit`` bytes.
-    """
-    size = 2 * 8.0 * c * d * d
+    """Raise if moments of c classes of d features or terms need more memory than the limit."""
+    size = 2 * 8.0 * c * d * d  # bytes, and as many for the moments of a chunk
     if size <= limit:
         return
     what, fewer = "features", "keep fewer features, or hash them"
@@ -88,7 +82,7 @@ def require_map_fits(the_map: Map | None, inputs: int, limit: float) -> None:
 
 
 def terms_of(X: Rows, fixed: FittedMap) -> Matrix:
-    """Rows, of which there are few, after a map; raise if a term is too large."""
+    """Return few rows after a map; raise if a term is too large."""
     mapped = fixed.transform(X if isinstance(X, np.ndarray) else X.toarray())
     if not max(mapped.max(initial=0.0), -mapped.min(initial=0.0)) <= MAX_ABS_VALUE:
         raise ValueError(f"terms of {fixed.map.text} overflow; take a lower order")
@@ -96,7 +90,7 @@ def terms_of(X: Rows, fixed: FittedMap) -> Matrix:
 
 
 def clipped(X: Rows, weight: Vector | None, fixed: FittedMap) -> float:
-    """Weight of the rows of which a map clips a value."""
+    """Return the weight of the rows of which a map clips a value."""
     total = 0.0
     for start in range(0, X.shape[0], SLICE):
         part = X[start : start + SLICE]
@@ -115,11 +109,7 @@ def moments_of(
     fixed: FittedMap | None,
     t: Vector | None = None,
 ) -> Moments:
-    """Moments of rows grouped by label, after a map if there is one.
-
-    Rows are mapped a slice at a time, so that memory does not grow with them. See
-    :meth:`Moments.of_groups` for what the arguments are.
-    """
+    """Return :meth:`Moments.of_groups`, after a map, slice by slice, if there is one."""
     if fixed is None:
         return Moments.of_groups(X, rows_of, labels, weight, decay, anchor, t)
     total: Moments | None = None

@@ -1,4 +1,4 @@
-"""How moments are looked at: the parameters that the scikit-learn and the river face share."""
+"""Options of the solver: the parameters that all estimators share."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from counterpoise.moments.decay import Decay, HalfLife
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.class_weights import ClassFactors, ClassWeight
 
+LABEL_OPTIONS = ("class_factors", "class_weight", "half_life")  # these may be dicts by label
+MIN_ROWS_BEFORE_WARNING = 1000.0  # rows among which a label should have occurred
+
 
 @dataclass(frozen=True)
 class Options:
-    r"""How moments are looked at; the parameters of BalancedRidgeClassifier say what they mean."""
+    """How moments are solved; :class:`~counterpoise.BalancedRidgeClassifier` describes each."""
 
     ridge: float | str = "auto"
     class_weight: ClassWeight = "balanced"
@@ -27,15 +30,15 @@ class Options:
     fit_intercept: bool = True
     penalize_intercept: bool = True
     half_life: HalfLife = None
-    multi_class: str = "lda"  # see :class:`~counterpoise.BalancedRidgeClassifier`
-    pooled_rows: float | None = None  # see :class:`~counterpoise.BalancedRidgeClassifier`
-    calibrate: bool = False  # see :class:`~counterpoise.BalancedRidgeClassifier`
+    multi_class: str = "lda"
+    pooled_rows: float | None = None
+    calibrate: bool = False
 
     @classmethod
     def of(cls, estimator: Any) -> Options:
-        """Options of an estimator that has them as attributes; dicts are copied."""
+        """Return the options of an estimator that has them as attributes; dicts are copied."""
         values: dict[str, Any] = {f.name: getattr(estimator, f.name) for f in fields(cls)}
-        for name in ("class_weight", "class_factors", "half_life"):
+        for name in LABEL_OPTIONS:
             if isinstance(values[name], Mapping):
                 values[name] = dict(values[name])
         return cls(**values)
@@ -69,28 +72,21 @@ class Options:
 
     @property
     def intercept(self) -> str:
-        """What becomes of the constant: "penalized", "free" or "none"."""
+        """Penalty of the constant: "penalized", "free" or "none"."""
         if not self.fit_intercept:
             return "none"
         return "penalized" if self.penalize_intercept else "free"
 
 
-MIN_ROWS_BEFORE_WARNING = 1000.0  # rows among which a label should have occurred
-
-
 def has_label_weights(options: Options) -> bool:
-    """Whether labels were given a weight at all."""
-    return (
-        bool(options.class_factors)
-        or _by_label(options.class_weight)
-        or _by_label(options.half_life)
-    )
+    """Return whether an option gives weights to labels."""
+    return any(isinstance(getattr(options, name), Mapping) for name in LABEL_OPTIONS)
 
 
 def warn_unseen_labels(moments: Moments, options: Options, stacklevel: int = 3) -> bool:
-    """Warn of labels that never occurred, if there are rows enough; returns whether there are."""
+    """Warn of labels that never occurred, if there are enough rows; return whether there are."""
     rows, seen = float(moments.N.sum()), moments.labels[moments.N > 0].tolist()
-    for option in ("class_factors", "class_weight", "half_life"):
+    for option in LABEL_OPTIONS:
         warn_absent_label(option, getattr(options, option), seen, rows, stacklevel + 1)
     return rows >= MIN_ROWS_BEFORE_WARNING
 
@@ -98,7 +94,7 @@ def warn_unseen_labels(moments: Moments, options: Options, stacklevel: int = 3) 
 def warn_absent_label(
     option: str, given: object, seen: list[Any], rows: float, stacklevel: int = 3
 ) -> None:
-    """Warn of a label that an option names and that is not among those seen in rows enough."""
+    """Warn of a label that an option names and that never occurred in enough rows."""
     absent = [label for label in given if label not in seen] if isinstance(given, Mapping) else []
     if not absent or rows < MIN_ROWS_BEFORE_WARNING:
         return
@@ -109,7 +105,3 @@ def warn_absent_label(
         UserWarning,
         stacklevel=stacklevel,
     )
-
-
-def _by_label(given: object) -> bool:
-    return isinstance(given, Mapping)

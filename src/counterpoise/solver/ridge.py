@@ -78,11 +78,11 @@ class RidgeSystems:
 
     anchor: Vector  # (d,) origin of the means
     intercept: str  # penalty of the constant
-    n: Matrix  # (g, c) count, mean and scatter of each class
-    mean: Batch  # (g, c) count, mean and scatter of each class
-    C: Batch  # (g, c) count, mean and scatter of each class
+    n: Matrix  # (g, c) count, mean (g, c, d) and scatter (g, c, d, d) of each class
+    mean: Batch
+    C: Batch
     m: Matrix  # (g, d) shift (relative to the anchor) and divisor of the scaling
-    s: Matrix  # (g, d) shift (relative to the anchor) and divisor of the scaling
+    s: Matrix
     a: Matrix  # (g, c) total weight of each class; 0 for a class that is not in the problem
     y: Batch  # (g, q, c) targets of each class; the q rows of targets of a problem share all else
 
@@ -107,14 +107,12 @@ class RidgeSystems:
     @cached_property
     def total(self) -> Vector:
         """Weight a of all classes, of shape (g,)."""
-        total: Vector = self.a.sum(axis=1)
-        return total
+        return np.asarray(self.a.sum(axis=1))
 
     @cached_property
     def centre(self) -> Matrix:
         """Weighted mean of the classes (g, d): the constant is orthogonal to the features there."""
-        centre: Matrix = (self.a[:, None] @ self.mean)[:, 0] / self.total[:, None]
-        return centre
+        return np.asarray((self.a[:, None] @ self.mean)[:, 0] / self.total[:, None])
 
     @cached_property
     def delta(self) -> Batch:
@@ -178,12 +176,9 @@ class RidgeSystems:
 
     def scores(self, ridge: float) -> LinearScores:
         """Solve each problem in turn, and return the scores of all."""
-        coef, offset = zip(*(one.solve(ridge) for one in self), strict=True)
+        coef, offset = map(np.concatenate, zip(*(one.solve(ridge) for one in self), strict=True))
         d = len(self.anchor)
-        return LinearScores(
-            self.anchor.copy(), np.concatenate(coef).reshape(-1, d), np.concatenate(offset).ravel(),
-            ridge,
-        )  # fmt: skip
+        return LinearScores(self.anchor.copy(), coef.reshape(-1, d), offset.ravel(), ridge)
 
     def _minimum_norm(self, i: int, q: int, b: float, K: Matrix, e: Vector) -> tuple[float, Vector]:
         """Return the limit as b tends to 0 of a problem with many solutions."""
@@ -398,11 +393,8 @@ class RidgePath:
             spent = _quadratic(G, u) + (self.share - u @ delta) ** 2
             freedom -= spent * self.rank_one(b, self.norm(inverse))
             left = np.maximum(1.0 - self.a[k] * freedom / self.n[k], 1e-100)
-            score += np.where(
-                left > np.maximum(least, MIN_RESIDUAL_DOF_FRACTION),
-                self.a[k] * loss / left**2,
-                np.inf,
-            )
+            trusted = left > np.maximum(least, MIN_RESIDUAL_DOF_FRACTION)
+            score += np.where(trusted, self.a[k] * loss / left**2, np.inf)
             blur += len(t) * self.a[k] * LOSS_RTOL / left**2
         return score, blur
 
@@ -540,17 +532,13 @@ def linear(pool: PooledClasses, b: float) -> LinearScores:
         delta = pool.delta / e @ V
         # Along what does not vary within classes their means are apart, or there is nothing at all.
         null = lam <= least
-        if np.abs(delta[:, null]).max(initial=0.0) <= MEAN_DISTANCE_RTOL * np.abs(delta).max(
-            initial=0.0
-        ):
+        distance = np.abs(delta).max(initial=0.0)
+        if np.abs(delta[:, null]).max(initial=0.0) <= MEAN_DISTANCE_RTOL * distance:
             delta[:, null] = 0.0
         solved = delta / np.maximum(lam, least) @ V.T
     else:
         solved = lapack.dpotrs(factor, (pool.delta / e).T, lower=1)[0].T
-    return _linear(pool, pool.total * solved / e, b)
-
-
-def _linear(pool: PooledClasses, w: Matrix, b: float) -> LinearScores:
+    w = pool.total * solved / e
     coef = w / pool.s
     offset = -(coef @ pool.centre)
     if pool.intercept != "none":

@@ -1,4 +1,4 @@
-"""What a look at moments finds: scores as a function of the row, linear or quadratic."""
+"""Scores as a function of the row, linear or quadratic: the solution for given moments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LinearScores:
     ridge: float  # the b that was used
 
     def of(self, X: Rows) -> Matrix:
-        """Scores of rows, of shape (n, problems)."""
+        """Return the scores (n, problems) of rows."""
         coef, anchor, offset = self.coef, self.anchor, self.offset
         base = coef * anchor
         if np.abs(base).sum(axis=1).max() < 1e3:
@@ -44,15 +44,11 @@ class LinearScores:
         """Return the same scores with an anchor that is moved by a vector (d,)."""
         return replace(self, anchor=self.anchor + by, offset=self.offset + self.coef @ by)
 
-    def placed(self, seen: Flags, absent: float) -> LinearScores:
-        """The same with a row for each class; one that was never seen scores ``absent``."""
+    def for_classes(self, seen: Flags, absent: float) -> LinearScores:
+        """Return the scores with a row for each class; one never seen scores ``absent``."""
         coef, offset = np.zeros((len(seen), len(self.anchor))), np.full(len(seen), absent)
         coef[seen], offset[seen] = self.coef, self.offset
         return LinearScores(self.anchor, coef, offset, self.ridge)
-
-    def only(self, seen: Flags) -> LinearScores:
-        """The same with the rows of these classes alone."""
-        return LinearScores(self.anchor, self.coef[seen], self.offset[seen], self.ridge)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +63,11 @@ class QuadraticScores:
     ridge: float  # the b that was used
 
     def of(self, X: Rows) -> Matrix:
-        """Scores of rows: of shape (n, 1), the difference, for two classes, else (n, c)."""
+        """Return scores of rows: (n, 1), the difference, for two classes, else (n, c)."""
         q = np.empty((X.shape[0], len(self.seen)))
         q[:, ~self.seen] = -np.inf
         at = self.seen.nonzero()[0].tolist()
-        half = np.empty(self.root.shape[2])
-        half.fill(0.5)
+        half = np.full(self.root.shape[2], 0.5)
         for start in range(0, X.shape[0], SLICE):
             part = X[start : start + SLICE]
             Z = (part if isinstance(part, np.ndarray) else part.toarray()) - self.anchor
@@ -89,9 +84,8 @@ class QuadraticScores:
         return replace(self, anchor=self.anchor + by, mean=self.mean - by)
 
     def compared(self, parts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Parts of the scores of the classes seen, (n, c', ...), as parts of what :meth:`of` gives.
-
-        Where a score is infinite they are 0.
+        """Return parts of the scores of :meth:`of`, 0 of infinite ones, given parts (n, c', ...)
+        of the scores of the classes that were seen.
         """
         n, *_, d = parts.shape
         if len(self.seen) > 2:
@@ -102,8 +96,8 @@ class QuadraticScores:
             return np.zeros((n, 1, d))
         return parts[:, 1:] - parts[:, :1]
 
-    def placed(self, at: NDArray[np.intp], d: int) -> QuadraticScores:
-        """The same with feature j at place at[j] of d; the others count for nothing."""
+    def with_features(self, at: NDArray[np.intp], d: int) -> QuadraticScores:
+        """Return the scores of d features, of which feature j is at[j]; others have no effect."""
         c = len(self.offset)
         anchor, mean, root = np.zeros(d), np.zeros((c, d)), np.zeros((c, d, d))
         anchor[at], mean[:, at], root[:, at[:, None], at] = self.anchor, self.mean, self.root
@@ -113,13 +107,8 @@ class QuadraticScores:
 Solution = LinearScores | QuadraticScores
 
 
-def clip_infinite(f: Matrix) -> Matrix:
-    """The same scores with the largest number there is in place of infinity."""
-    return np.nan_to_num(f)
-
-
 def one_vs_rest_log_odds(f: Matrix) -> Matrix:
-    """Log-odds (n, c) of each of several classes against all others, given scores (n, c).
+    """Return log-odds (n, c) of each of several classes against all others, given scores (n, c).
 
     Examples
     --------
@@ -127,7 +116,7 @@ def one_vs_rest_log_odds(f: Matrix) -> Matrix:
     >>> one_vs_rest_log_odds(np.log([[0.5, 0.25, 0.25]])).round(6).tolist()
     [[0.0, -1.098612, -1.098612]]
     """
-    nothing = np.full((len(f), 1), -np.inf)
-    before = np.logaddexp.accumulate(np.hstack([nothing, f[:, :-1]]), axis=1)
-    after = np.logaddexp.accumulate(np.hstack([nothing, f[:, :0:-1]]), axis=1)[:, ::-1]
-    return clip_infinite(f - np.logaddexp(before, after))
+    none = np.full((len(f), 1), -np.inf)
+    before = np.logaddexp.accumulate(np.hstack([none, f[:, :-1]]), axis=1)
+    after = np.logaddexp.accumulate(np.hstack([none, f[:, :0:-1]]), axis=1)[:, ::-1]
+    return np.nan_to_num(f - np.logaddexp(before, after))

@@ -1,4 +1,4 @@
-"""From moments and options to scores, which both faces and the chooser share."""
+"""From moments and options to scores: solve, check precision, choose the ridge."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ WARN_RELATIVE_ERROR = 1e-9
 class Scores:
     """Scores of every class: a function of the row, of shape (problems,).
 
-    ``link`` leads to probabilities, where it was asked for; ``fixed`` is the map that rows go
-    through first; ``calibration`` corrects probabilities under the stream's frequencies.
+    ``link`` leads to probabilities, where they are needed; ``fixed`` maps the rows first;
+    ``calibration`` corrects stream probabilities.
     """
 
     classes: Classes
@@ -54,10 +54,10 @@ class Scores:
     calibration: Calibration | None = None
 
     def of(self, X: Rows) -> Matrix:
-        """Scores of rows, of shape (n, problems)."""
+        """Return the scores (n, problems) of rows."""
         if self.fixed is None:
             return self.solution.of(X)
-        f = np.empty((X.shape[0], self.classes.problems))
+        f = np.empty((X.shape[0], self.classes.n_scores))
         for start in range(0, X.shape[0], SLICE):
             part = X[start : start + SLICE]
             mapped = self.fixed.transform(part.toarray() if sp.issparse(part) else part)
@@ -65,7 +65,7 @@ class Scores:
         return f
 
     def probabilities(self, f: Matrix, stream: bool) -> Matrix:
-        """Probabilities of scores, under the weights of training or the stream's frequencies."""
+        """Return balanced or stream probabilities of scores."""
         assert self.link is not None
         p = self.link.probabilities(f, self.classes.seen, stream)
         if not stream or self.calibration is None:
@@ -77,32 +77,32 @@ def solve_scores(moments: Moments, classes: Classes, options: Options) -> Scores
     """Solve for every class."""
     problem = build_problem(moments, classes, options)
     ridge = resolve_ridge(problem, options)
+    solution: Solution
     if isinstance(problem, RidgeSystems):
-        found = problem.scores(ridge)
-        many = classes.problems > 1
-        solution: Solution = found.placed(classes.seen, -1.0) if many else found
+        solution = problem.scores(ridge)
+        if classes.n_scores > 1:
+            solution = solution.for_classes(classes.seen, -1.0)
     elif options.pooled_rows is not None:
         solution = quadratic(problem, ridge, options.pooled_rows, classes.seen)
     else:
-        solution = linear(problem, ridge).placed(classes.seen, -np.inf)
+        solution = linear(problem, ridge).for_classes(classes.seen, -np.inf)
     return Scores(classes, solution)
 
 
 def condition(moments: Moments, classes: Classes, options: Options, ridge: float) -> float:
-    """Largest condition number of the systems that are solved with this ridge, in scaled units."""
+    """Return the largest condition number of the systems with this ridge, in scaled units."""
     worst = 1.0
-    for K, _ in _solved(build_problem(moments, classes, options), options):
+    for K, _ in _matrices(build_problem(moments, classes, options), options):
         least, most = _extreme_eigenvalues(K, ridge)
         worst = max(worst, most / least if least else np.inf)
     return worst
 
 
-def _solved(
+def _matrices(
     problem: RidgeSystems | PooledClasses, options: Options
 ) -> Iterator[tuple[Matrix, Vector]]:
-    """What is inverted, without the ridge, and in which units errors of it are relative ones.
-
-    Those are all second moments, within and between classes.
+    """Yield each matrix that is inverted, without the ridge, and all second moments, within and
+    between classes, to which its errors are relative.
     """
     if isinstance(problem, RidgeSystems):
         for one in problem:
@@ -117,11 +117,11 @@ def _solved(
 
 
 def _extreme_eigenvalues(K: Matrix, ridge: float) -> tuple[float, float]:
-    """Least and largest eigenvalue of K + ridge.
+    """Return the least and the largest eigenvalue of K + ridge.
 
-    Those of a wide K are found by Lanczos iterations with K and, after one Cholesky
-    decomposition, with its inverse; all d of them would take some fifteen times as long. They are
-    found all the same where many are nearly the extreme ones, which Lanczos cannot tell apart.
+    Those of a wide K are found by Lanczos iterations with K and, after one Cholesky decomposition,
+    with its inverse, in a fifteenth of the time of all d eigenvalues. Where many are close to the
+    extreme ones, Lanczos does not converge, and all are computed.
     """
     if len(K) <= MAX_FEATURES_FULL_EIGEN:
         values = np.linalg.eigvalsh(K)
@@ -150,10 +150,10 @@ def _extreme_eigenvalues(K: Matrix, ridge: float) -> tuple[float, float]:
     return max(least, ridge), most
 
 
-def lost(moments: Moments, options: Options) -> Vector:
-    """Estimated relative error that removals left in the weights of each feature.
+def precision_loss(moments: Moments, options: Options) -> Vector:
+    """Return the estimated relative error (d,) that removals left in the coefficients.
 
-    That of the second moments, times what collinear features make of it.
+    It is the error of the second moments, times its inflation by collinear features.
     """
     error = worst = moments.relative_error()
     if not moments.n.any():
@@ -162,7 +162,7 @@ def lost(moments: Moments, options: Options) -> Vector:
     ridge = None
     # Errors are those of all classes together, and of a covariance of its own one may have all.
     share = len(moments.n) if options.pooled_rows is not None else 1
-    for K, size in _solved(problem, options):
+    for K, size in _matrices(problem, options):
         own = np.diagonal(K)
         relative = np.divide(error * size, own, out=error.copy(), where=own > EPS * size)
         if relative.max() < 1e-14:
@@ -173,14 +173,13 @@ def lost(moments: Moments, options: Options) -> Vector:
     return worst
 
 
-def without(
+def subtract_checked(
     moments: Moments, chunk: Moments, options: Options, name_of: Callable[[int], str]
 ) -> Moments:
-    """Moments without the rows of a chunk, if enough digits are left; these stay as they are.
+    """Return moments without the rows of a chunk, if enough digits are left.
 
-    Warns with a :class:`PrecisionWarning` above an estimated error of 1e-9; above 1e-3 it is an
-    error. ``name_of`` is what to call a feature, given its position. The chunk must not be used
-    any more: its room is taken over.
+    Warn above an estimated error of 1e-9; above 1e-3 it is an error. ``name_of`` names a feature,
+    given its position. The memory of the chunk is reused: it must not be used any more.
     """
     try:
         left = moments.subtract(chunk)
@@ -191,7 +190,7 @@ def without(
             name = name_of(refused.feature)
             raise UnknownRowsError(f"{name} {refused}", refused.feature) from None
         raise PrecisionError(precision_error(name_of(refused.feature)), refused.feature) from None
-    error = lost(left, options)
+    error = precision_loss(left, options)
     worst, feature = float(error.max()), name_of(int(error.argmax()))
     if worst > MAX_RELATIVE_ERROR:
         raise PrecisionError(precision_error(feature), int(error.argmax()))
@@ -208,8 +207,8 @@ def without(
 def build_problem(
     moments: Moments, classes: Classes, options: Options
 ) -> RidgeSystems | PooledClasses:
-    """What is solved: a problem for two classes or one for each, or all classes at once."""
-    if options.pooled_rows is not None or (classes.problems > 1 and options.multi_class == "lda"):
+    """Return the problem: of two classes, of each class against the rest, or of all at once."""
+    if options.pooled_rows is not None or (classes.n_scores > 1 and options.multi_class == "lda"):
         return PooledClasses.of(moments, classes, options)
     seen = classes.seen
     slot = classes.slots[seen]
@@ -225,11 +224,11 @@ def build_problem(
 
 
 def resolve_ridge(problem: RidgeSystems | PooledClasses, options: Options) -> float:
-    """The ridge, as it is asked for: a number, that of few rows, or chosen."""
+    """Return the ridge of the options: a number, the decaying ridge, or the chosen one."""
     systems = problem.against_rest() if isinstance(problem, PooledClasses) else problem
     if options.ridge == "gcv":
         return choose_ridge(systems)
     if options.ridge != "auto":
         return float(options.ridge)
-    # Of several problems that differ in their weights the mean: one ridge for all.
+    # One ridge for several problems that differ in their weights: the mean.
     return float(decaying_ridge(systems.a, systems.n).mean())

@@ -70,7 +70,7 @@ def predict(
     current, large = _source(model), large_types(df)
     encoding, scores = current().encoding, current().scores
     columns, vectors = _needed(df, encoding)
-    names, two = list(columns), scores.classes.problems == 1
+    names, two = list(columns), scores.classes.n_scores == 1
     text = encoding.labels != "int"
     result = types.StructType(
         [
@@ -191,7 +191,7 @@ def _predicted(
 ) -> pa.Array:
     """Labels and scores of a batch, null where the model cannot say anything."""
     scores = scorer.scores
-    if (scores.classes.problems == 1) != two:
+    if (scores.classes.n_scores == 1) != two:
         raise DataError("the model has other classes now; start the stream again")
     one, f = scorer.score(chunk_of(arrays, "the frame", 1, vectors), None)
     where = np.flatnonzero(one.kept)

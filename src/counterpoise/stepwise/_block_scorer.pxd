@@ -22,7 +22,6 @@ cdef class BlockScorer(StepSolver):
     cdef Py_ssize_t[::1] rows
 
     cdef bint outdated(self) noexcept nogil
-    cdef void account(self, int rounds, bint fresh) noexcept nogil
     cdef void weigh_steps(self) noexcept nogil
     cdef void simulate(self, int until, bint ridges) noexcept nogil
     cdef void place(self) noexcept nogil
@@ -30,6 +29,7 @@ cdef class BlockScorer(StepSolver):
     cdef int solve_all(self, double tolerance) noexcept nogil
     cdef double residual(self, int i, const double* u, double length, double* out) noexcept nogil
     cdef void sum_up(self, int count) noexcept nogil
+    cdef void scale_rows(self, const double* X, int first) noexcept nogil
     cdef int close(self, int count, double tolerance) noexcept nogil
     cdef void absorb(self, int first, int count) noexcept nogil
     cdef void apply(self, int count) noexcept nogil

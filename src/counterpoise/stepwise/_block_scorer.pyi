@@ -6,8 +6,8 @@ from counterpoise.stepwise._step_solver import SolverSpec, StepSolver
 
 class BlockScorer(StepSolver):
     counts: list[int]
-    def __init__(self, recipe: SolverSpec, moments: Any, room: int) -> None: ...
-    def walk(
+    def __init__(self, spec: SolverSpec, moments: Any, room: int) -> None: ...
+    def run_blocks(
         self,
         X: NDArray[Any],
         codes: NDArray[Any],

@@ -7,7 +7,7 @@ Model i of a block solves R_i w_i = z_i for two classes, with
     R_i = alpha_0i M_0 + alpha_1i M_1 + Phi_i W_i Phi_i' + b_i (V_i + q_i q_i')
 
 where M_k are the second moments of class k before the block and Phi_i the rows of the block that
-were learned so far. The walk keeps P = A^-1 of one A = a_0 M_0 + a_1 M_1 + b (I + q q'), in the
+were learned so far. The scorer keeps P = A^-1 of one A = a_0 M_0 + a_1 M_1 + b (I + q q'), in the
 units of its own beginning, and N = a_1 M_1 - a_0 M_0 + b_n (I + q q'). Then
 
     R_i = B_i + F_i,   B_i = c_i A + Phi_i W_i Phi_i',   F_i = e_i N + E_i + small rank,
@@ -19,7 +19,8 @@ residuals rho_z = -F_i w~, rho_x = -F_i x~ the score is
     x'R_i^-1 z = x'w~ + x~'rho_0 + rho_x'(y_0 + y_1 + ...)
 
 with rho_0 = rho_z, y_k = B_i^-1 rho_k and rho_k+1 = -F_i y_k. What is left out after y_k is at
-most |rho_x| |rho_k+1|, in the norm of R_i^-1. Both lengths are bounded by numbers at hand: -A <= N <= A and P <= 1/b, so that |N u|_P <= |u|_A and
+most |rho_x| |rho_k+1|, in the norm of R_i^-1. Both lengths are bounded by known numbers:
+-A <= N <= A and P <= 1/b, so that |N u|_P <= |u|_A and
 |E u|_P <= |E u| / b^1/2. Whether P still is the inverse of A is measured in every block.
 
 When a block is learned, P takes its rows in. It is computed anew when the steps need more y_k than
@@ -91,7 +92,7 @@ cdef extern from "symmetric.h" nogil:
     double inner(const double* a, const double* b, Py_ssize_t d)
 
 cdef int MAX_ITERATIONS = 24  # y_k at most
-cdef double MAX_CONDITION = 5e7  # condition of A from which elimination is more exact than an inverse
+cdef double MAX_CONDITION = 5e7  # of A: above, elimination is more exact than an inverse
 cdef double ONE = 1.0, ZERO = 0.0
 
 
@@ -110,12 +111,12 @@ cdef void product(
 
 
 cdef class BlockScorer(StepSolver):
-    """A scorer that takes blocks of up to ``room`` steps, and keeps an inverse between them."""
+    """A solver of blocks of up to ``room`` steps, which keeps an inverse between them."""
 
-    def __init__(self, recipe, moments, Py_ssize_t room):
-        StepSolver.__init__(self, recipe, moments)
+    def __init__(self, spec, moments, Py_ssize_t room):
+        StepSolver.__init__(self, spec, moments)
         self.room = room
-        self.counts = [0, 0, 0, 0]  # blocks, rounds, inverses, blocks given up
+        self.counts = [0, 0, 0, 0]  # blocks, rounds, inverses, failed blocks
 
     def prepare(self):
         """Allocate the workspace, when a stream first needs it."""
@@ -137,25 +138,25 @@ cdef class BlockScorer(StepSolver):
         self.inverse, self.root, self.side = np.zeros((3, lanes, m * LANES))
         self.steps = np.zeros((16, m + 1))
         self.weight, self.sums = np.zeros((m, m)), np.zeros((2, m))
-        self.first = np.zeros((0 if self.recipe.constant else m, D))
+        self.first = np.zeros((0 if self.spec.constant else m, D))
         self.K = np.zeros((m, m))
         self.deltas = np.zeros((m, d))
         self.ones = np.ones(m)
         self.rows = np.zeros(m, dtype=np.intp)
 
-    # The numbers of a step, by their place in ``steps``.
+    # The numbers of a step, by their row in ``steps``.
     # 0 c, 1 e, 2 b, 3 beta, 4 alpha_0, 5 alpha_1, 6 length of dq, 7 what is left of c, 8 |rho_x|,
     # 9 bound, 10 score, 11 length of x~, 12 weight of rows of class 0, 13 of class 1, 14 done
 
-    def walk(
+    def run_blocks(
         self, const double[:, ::1] X, const Py_ssize_t[::1] codes, Py_ssize_t delay,
         Py_ssize_t start, Py_ssize_t stop, Py_ssize_t size, double tolerance,
         double[:, ::1] scores
     ):
-        """Steps ``start`` to ``stop`` in blocks: score and learn, if errors are within the tolerance.
+        """Take steps ``start`` to ``stop`` in blocks: score and learn, within the tolerance.
 
-        Blocks end at multiples of ``size``. Returns where the first one begins of which that is not
-        so, and nothing was learned; or ``stop``.
+        Blocks end at multiples of ``size``. Return the start of the first block that fails, of
+        which nothing was learned, or ``stop``.
         """
         cdef int m, rounds = 0
         cdef Py_ssize_t i, blocks = 0, taken = 0, inverses = 0, given_up = 0
@@ -186,7 +187,10 @@ cdef class BlockScorer(StepSolver):
                 else:
                     for i in range(m):
                         scores[start + i, 0] = self.steps[10, i]
-                    self.account(rounds, fresh)
+                    if fresh:
+                        self.least, self.extra = rounds, 0.0
+                    else:  # rounds that a newer inverse would have saved
+                        self.extra += max(rounds - self.least, 0)
                     if self.keep_inverse():
                         self.held = 0
                     self.learn_block()
@@ -199,7 +203,7 @@ cdef class BlockScorer(StepSolver):
         return start
 
     cdef bint outdated(self) noexcept nogil:
-        """Whether P has to be computed anew: it cannot be kept, or it costs more than it saves."""
+        """Return whether P must be computed again: it is lost, or costs more than it saves."""
         cdef Py_ssize_t j, d = self.s.d
         if not self.held or self.extra * 4.0 * self.m_ > 2.0 * (d + 1):
             return True
@@ -208,17 +212,10 @@ cdef class BlockScorer(StepSolver):
                 return True
         return False
 
-    cdef void account(self, int rounds, bint fresh) noexcept nogil:
-        """Rounds that a newer inverse would have saved."""
-        if fresh:
-            self.least, self.extra = rounds, 0.0
-        else:
-            self.extra += max(rounds - self.least, 0)
-
     # -- the steps ---------------------------------------------------------------------------
 
     cdef void weigh_steps(self) noexcept nogil:
-        """alpha_k, b and the weights of rows of every step of the block."""
+        """Compute alpha_k, b and the weights of rows of every step of the block."""
         cdef int m = self.m_, i, k, l
         cdef double n[2]
         cdef double N[2]
@@ -230,7 +227,7 @@ cdef class BlockScorer(StepSolver):
         for i in range(m + 1):
             total = squares = 0.0
             for k in range(2):
-                size = self.recipe.factor[k] * (1.0 if self.recipe.balanced else N[k])
+                size = self.spec.factor[k] * (1.0 if self.spec.balanced else N[k])
                 total += size
                 squares += size * size / max(n[k], 1.0)
                 size /= n[k]
@@ -238,28 +235,28 @@ cdef class BlockScorer(StepSolver):
                 self.steps[12 + k, i] = size
             self.steps[15, i] = total
             self.steps[2, i] = (
-                self.recipe.rows * squares / total if self.recipe.rows > 0.0 else self.recipe.b
+                self.spec.rows * squares / total if self.spec.rows > 0.0 else self.spec.b
             )
             if i < m:
                 k = <int> self.codes[i]
-                n[k] = self.recipe.gamma[k] * n[k] + 1.0
+                n[k] = self.spec.gamma[k] * n[k] + 1.0
                 N[k] += 1.0
-                past[k] *= self.recipe.gamma[k]
+                past[k] *= self.spec.gamma[k]
         self.past[0], self.past[1] = past[0], past[1]
         for i in range(m):  # weight of row l in model i: what its class has, faded since
             n[0] = n[1] = 1.0
             for l in range(i - 1, -1, -1):
                 k = <int> self.codes[l]
                 self.weight[i, l] = self.steps[12 + k, i] * n[k]
-                n[k] *= self.recipe.gamma[k]
+                n[k] *= self.spec.gamma[k]
         n[0] = n[1] = 1.0
         for l in range(m - 1, -1, -1):
             k = <int> self.codes[l]
             self.faded[l] = n[k]
-            n[k] *= self.recipe.gamma[k]
+            n[k] *= self.spec.gamma[k]
 
     cdef void simulate(self, int until, bint ridges) noexcept nogil:
-        """Scaling of every step up to ``until``; its difference from that of the walk, if asked."""
+        """Compute the scaling of every step up to ``until``, and with ``ridges`` its difference."""
         cdef Py_ssize_t d = self.s.d, D = d + 1, j, k
         cdef int i
         cdef double n[2]
@@ -277,7 +274,7 @@ cdef class BlockScorer(StepSolver):
                 mean[k * d + j] = self.mean[k, j]
                 C_jj[k * d + j] = self.s.C[k * self.s.size + j * (self.s.stride + 1)]
         for i in range(until + 1):
-            if self.recipe.standard:
+            if self.spec.standard:
                 pi[0] = N[0] / (N[0] + N[1])
                 pi[1] = 1.0 - pi[0]
                 variances(d, mean, C_jj, pi, n, &self.anchor[0], m, v)
@@ -287,14 +284,14 @@ cdef class BlockScorer(StepSolver):
                     v[j] = 1.0
             if ridges:
                 b = self.steps[2, i]
-                penalty = 0.0 if self.recipe.constant and not self.recipe.penalized else 1.0
+                penalty = 0.0 if self.spec.constant and not self.spec.penalized else 1.0
                 length = ridge_of_step(
                     d, v, m, &self.own[2, 0], &self.own[1, 0], &self.own[3, 0], b,
                     self.steps[3, i], penalty, &self.E[i, 0], &self.dq[i, 0], &low
                 )
                 length = sqrt(length)
                 self.steps[6, i] = length
-                if not self.recipe.constant:
+                if not self.spec.constant:
                     # X'aX <= (1 + s) X_i'a X_i + (1 + 1 / s) a dq dq' about the other origin
                     share = sqrt(self.steps[15, i] * self.most) * length
                     self.steps[7, i] = (
@@ -315,26 +312,26 @@ cdef class BlockScorer(StepSolver):
                 break
             k = self.codes[i]
             x = self.X + i * d
-            n_a = self.recipe.gamma[k] * n[k]
+            n_a = self.spec.gamma[k] * n[k]
             n[k] = n_a + 1.0
             N[k] += 1.0
             share = 1.0 / n[k]
-            if self.recipe.standard:
+            if self.spec.standard:
                 join(
-                    d, x, &self.anchor[0], self.recipe.gamma[k], share, n_a * share, mean + k * d,
+                    d, x, &self.anchor[0], self.spec.gamma[k], share, n_a * share, mean + k * d,
                     C_jj + k * d
                 )
 
     cdef void place(self) noexcept nogil:
-        """Means of the classes in the units of the walk: [1, nu_k]."""
+        """Compute the means of the classes in the units of A: [1, nu_k]."""
         cdef Py_ssize_t j, k, d = self.s.d
         for k in range(2):
-            self.own[4 + k, 0] = 1.0 if self.recipe.constant else 0.0
+            self.own[4 + k, 0] = 1.0 if self.spec.constant else 0.0
             for j in range(d):
                 self.own[4 + k, j + 1] = (self.mean[k, j] - self.own[1, j]) * self.own[2, j]
 
     cdef int invert(self) noexcept nogil:
-        """Units, A and P for the steps of this block, about its middle; 1 if A is singular."""
+        """Compute units, A and P for the steps of this block; return 1 if A is singular."""
         cdef Py_ssize_t d = self.s.d, j, i
         cdef int D = <int> d + 1, middle = self.m_ // 2, info, k
         cdef double total, sum, trace
@@ -343,24 +340,24 @@ cdef class BlockScorer(StepSolver):
         self.weigh_steps()
         self.simulate(middle, False)
         self.a_[0], self.a_[1] = self.steps[4, middle], self.steps[5, middle]
-        for k in range(self.m_):  # steps so far apart will not do
+        for k in range(self.m_):  # steps must not be so far apart
             if fabs(self.steps[4, k] / self.a_[0] - self.steps[5, k] / self.a_[1]) > 1.0:
                 return 1
         total = self.a_[0] * self.n[0] + self.a_[1] * self.n[1]
         self.b_c = self.steps[2, middle]
         self.b_n = 0.0
-        if self.recipe.rows > 0.0 and self.recipe.balanced and not self.recipe.fading:
+        if self.spec.rows > 0.0 and self.spec.balanced and not self.spec.decays:
             # The ridge is a sum over classes: each has its share in M_k.
             self.b_n = self.b_c * (
-                self.recipe.factor[1] * self.a_[1] - self.recipe.factor[0] * self.a_[0]
-            ) / (self.recipe.factor[1] * self.a_[1] + self.recipe.factor[0] * self.a_[0])
-        self.own[3, 0] = 1.0 if self.recipe.penalized else 0.0
+                self.spec.factor[1] * self.a_[1] - self.spec.factor[0] * self.a_[0]
+            ) / (self.spec.factor[1] * self.a_[1] + self.spec.factor[0] * self.a_[0])
+        self.own[3, 0] = 1.0 if self.spec.penalized else 0.0
         for j in range(d):
             self.own[0, j] = self.anchor[j]
             self.own[1, j] = (
                 self.a_[0] * self.n[0] * self.mean[0, j] + self.a_[1] * self.n[1] * self.mean[1, j]
             ) / total
-            if not self.recipe.constant:
+            if not self.spec.constant:
                 self.own[1, j] = self.simulated[4, j]
             self.own[2, j] = 1.0 / sqrt(self.simulated[5, j])
             self.own[3, j + 1] = (
@@ -372,7 +369,7 @@ cdef class BlockScorer(StepSolver):
             &self.own[2, 0], self.a_[0] * self.n[0], &self.own[4, 0], self.a_[1] * self.n[1],
             &self.own[5, 0], self.b_c, &self.own[3, 0], self.b_c, P
         )
-        if not self.recipe.constant:
+        if not self.spec.constant:
             P[0] = 1.0
         trace = 0.0
         for j in range(1, D):
@@ -402,15 +399,13 @@ cdef class BlockScorer(StepSolver):
     # -- the scores --------------------------------------------------------------------------
 
     cdef int solve_all(self, double tolerance) noexcept nogil:
-        """Scores of all steps; returns how many rounds they took, or -1 if they are not exact."""
+        """Compute the scores of all steps; return their rounds, or -1 if they are not exact."""
         cdef Py_ssize_t d = self.s.d, j
         cdef int D = <int> d + 1, m = self.m_, k, i, l, basis, size, lane, rounds, place, both
         cdef int count = m + 2, ldb = <int> self.B.shape[0], ldt = <int> self.T.shape[1], open_
         cdef double ratio[2]
         cdef double y, off, norm, length, bound
-        cdef double* phi
         cdef double* root
-        cdef double* side
         self.weigh_steps()
         self.place()
         for i in range(m):
@@ -423,26 +418,14 @@ cdef class BlockScorer(StepSolver):
             if not self.steps[7, i] > 0.1:
                 return -1
         # The basis: rows learned, n_k [1, nu_k], and rows scored if they are others.
-        for i in range(m):
-            phi = &self.B[i, 0]
-            phi[0] = self.own[4, 0]
-            for j in range(d):
-                phi[j + 1] = (
-                    (self.X[i * d + j] - self.anchor[j]) - self.own[1, j]
-                ) * self.own[2, j]
+        self.scale_rows(self.X, 0)
         for k in range(2):
             for j in range(D):
                 self.B[m + k, j] = self.n[k] * self.own[4 + k, j]
         basis = count
         if self.late:
             basis += m
-            for i in range(m):
-                phi = &self.B[count + i, 0]
-                phi[0] = self.own[4, 0]
-                for j in range(d):
-                    phi[j + 1] = (
-                        (self.scored[i * d + j] - self.anchor[j]) - self.own[1, j]
-                    ) * self.own[2, j]
+            self.scale_rows(self.scored, count)
         product(D, basis, D, 1.0, &self.P[0, 0], D, &self.B[0, 0], D, 0.0, &self.V[0, 0], D)
         dgemm(b"T", b"N", &count, &basis, &D, &ONE, &self.B[0, 0], &D, &self.V[0, 0], &D, &ZERO,
               &self.T[0, 0], &ldt)
@@ -453,16 +436,16 @@ cdef class BlockScorer(StepSolver):
         memset(&self.root[0, 0], 0, self.root.shape[0] * self.root.shape[1] * sizeof(double))
         for i in range(m):
             for k in range(2):
-                y = 1.0 if k == self.recipe.order[1] else -1.0
+                y = 1.0 if k == self.spec.order[1] else -1.0
                 self.g[i, m + k] = self.steps[4 + k, i] * y
             root = &self.root[i // LANES, i % LANES]
             for l in range(i):
-                y = 1.0 if self.codes[l] == self.recipe.order[1] else -1.0
+                y = 1.0 if self.codes[l] == self.spec.order[1] else -1.0
                 self.g[i, l] = self.weight[i, l] * y
                 root[l * LANES] = sqrt(self.weight[i, l] / self.steps[0, i])
             self.g[m + i, place + i] = 1.0
         memcpy(&self.z[0, 0], &self.g[0, 0], m * ldb * sizeof(double))
-        if not self.recipe.constant:
+        if not self.spec.constant:
             self.sum_up(count)
         # T g: what the rows see of both; then B_i^-1 = (P - V w K^-1 w V') / c_i
         product(count, both, basis, 1.0, &self.T[0, 0], ldt, &self.g[0, 0], ldb, 0.0,
@@ -499,13 +482,13 @@ cdef class BlockScorer(StepSolver):
                 return -1
             self.steps[11, i] = sqrt(length / self.steps[0, i])
             bound = self.residual(i, &self.w[m + i, 0], self.steps[11, i], &self.rho[i, 0])
-            if not self.recipe.constant:
+            if not self.spec.constant:
                 bound += sqrt(self.most) * self.steps[6, i]
             self.steps[8, i] = bound
             for j in range(D):
                 self.w[m + i, j], self.rho[i, j] = self.rho[i, j], self.w[m + i, j]
                 self.w[m + i, j] -= self.steps[1, i] * self.Nw[m + i, j]
-                if not self.recipe.constant:
+                if not self.spec.constant:
                     self.w[m + i, j] -= self.dq[i, j]
             # now x~ is in rho and rho_x in w[m + i]
             norm = inner(&self.z[i, 0], &self.t[i, 0], count)
@@ -516,7 +499,7 @@ cdef class BlockScorer(StepSolver):
             for j in range(D):
                 self.next[i, j] -= self.steps[1, i] * self.Nw[i, j]
             self.steps[10, i] = inner(&self.B[place + i, 0], &self.w[i, 0], D)
-            if not self.recipe.constant:
+            if not self.spec.constant:
                 y = self.sums[1, i]
                 bound += sqrt(self.most) * self.steps[6, i] * fabs(y)
                 for j in range(D):
@@ -554,8 +537,18 @@ cdef class BlockScorer(StepSolver):
             open_ = self.close(open_, tolerance)
         return rounds
 
+    cdef void scale_rows(self, const double* X, int first) noexcept nogil:
+        """Write the rows of the block, in the units of A, into the basis from ``first`` on."""
+        cdef Py_ssize_t d = self.s.d, i, j
+        cdef double* phi
+        for i in range(self.m_):
+            phi = &self.B[first + i, 0]
+            phi[0] = self.own[4, 0]
+            for j in range(d):
+                phi[j + 1] = ((X[i * d + j] - self.anchor[j]) - self.own[1, j]) * self.own[2, j]
+
     cdef int close(self, int count, double tolerance) noexcept nogil:
-        """Move steps that are not exact enough to the front; returns how many there are."""
+        """Move steps that are not exact enough to the front; return how many there are."""
         cdef int l, i, left = 0, D = <int> self.s.d + 1
         for l in range(count):
             i = self.open_[l]
@@ -570,13 +563,13 @@ cdef class BlockScorer(StepSolver):
     cdef double residual(
         self, int i, const double* u, double length, double* out
     ) noexcept nogil:
-        """The part of -F_i u without N; returns a bound of the length of all of it."""
+        """Compute the part of -F_i u without N; return a bound of the length of all of it."""
         cdef double bound = fabs(self.steps[1, i]) * length + perturb(
             self.s.d + 1, u, &self.E[i, 0], &self.dq[i, 0], &self.own[3, 0],
-            self.steps[2, i] if self.recipe.penalized else 0.0, self.steps[3, i], self.most,
+            self.steps[2, i] if self.spec.penalized else 0.0, self.steps[3, i], self.most,
             self.steps[6, i], 1.0 / self.b_c, out
         )
-        if self.recipe.constant:
+        if self.spec.constant:
             return bound
         return bound + reorigin(
             self.s.d + 1, u, &self.dq[i, 0], &self.first[i, 0], self.steps[15, i],
@@ -584,9 +577,9 @@ cdef class BlockScorer(StepSolver):
         )
 
     cdef void sum_up(self, int count) noexcept nogil:
-        """Sums of weighted rows and of weighted targets, about the origin of the walk.
+        """Compute sums of weighted rows and of weighted targets, about the origin of A.
 
-        Without a constant features count from m_i, which is not where the walk counts from.
+        Without a constant, the origin of step i is m_i, which differs from that of A.
         """
         cdef int D = <int> self.s.d + 1, m = self.m_, ldb = <int> self.B.shape[0], i, l, k
         cdef double y, length
@@ -607,7 +600,7 @@ cdef class BlockScorer(StepSolver):
                 &self.first[0, 0], D)
 
     cdef void absorb(self, int first, int count) noexcept nogil:
-        """g -= w K^-1 w t for the open steps, ``first`` places further down."""
+        """Subtract w K^-1 w t from g for the open steps, ``first`` rows further down."""
         cdef int i, l = 0, r, lane, v, size, start
         cdef double* side
         while l < count:  # they are in order: those of a lane are together
@@ -630,7 +623,7 @@ cdef class BlockScorer(StepSolver):
                     self.g[first + i, r] -= side[r * LANES + v]
 
     cdef void apply(self, int count) noexcept nogil:
-        """y = B_i^-1 rho for so many open steps."""
+        """Compute y = B_i^-1 rho for ``count`` open steps."""
         cdef int D = <int> self.s.d + 1, m = self.m_, l, ldt = <int> self.T.shape[1]
         cdef int ldb = <int> self.B.shape[0]
         cdef Py_ssize_t j
@@ -647,7 +640,7 @@ cdef class BlockScorer(StepSolver):
                 self.y[l, j] *= scale
 
     cdef double inverse_residual(self) noexcept nogil:
-        """|g - A P g| / |g| in the norm of P, for the sum g of the basis with alternating signs."""
+        """Return |g - A P g| / |g| in the norm of P, for the alternating sum g of the basis."""
         cdef Py_ssize_t d = self.s.d, j, k
         cdef int D = <int> d + 1, small = <int> d, one = 1, stride = <int> self.s.stride, l
         cdef double sign = 1.0, along, size
@@ -682,7 +675,7 @@ cdef class BlockScorer(StepSolver):
     # -- learning ----------------------------------------------------------------------------
 
     cdef int keep_inverse(self) noexcept nogil:
-        """P takes the rows of the block in: P -= V w (1 + w T w)^-1 w V'."""
+        """Update P by the rows of the block: P -= V w (1 + w T w)^-1 w V'; return 1 if it fails."""
         cdef int D = <int> self.s.d + 1, m = self.m_, i, l, info, ldk = <int> self.K.shape[0]
         cdef Py_ssize_t j
         cdef double root
@@ -711,14 +704,14 @@ cdef class BlockScorer(StepSolver):
         return 0
 
     cdef void learn_block(self) noexcept nogil:
-        """Learn the rows of the block: row by row what is a vector, at once what is a matrix."""
+        """Learn the rows of the block: vectors row by row, the matrix in one product."""
         cdef Py_ssize_t d = self.s.d, i, j, k, last = self.m_ - 1
         cdef int count[2]
         cdef int wide = <int> d
         cdef double n_a, share, root
         cdef double* delta
         cdef const double* x
-        if self.recipe.fading:
+        if self.spec.decays:
             for i in range(self.m_):
                 self.learn(self.X + i * d, self.codes[i])
             return
@@ -757,5 +750,5 @@ cdef class BlockScorer(StepSolver):
                     self.max_scatter[k, j] = max(
                         self.max_scatter[k, j], self.s.C[k * self.s.size + j * (self.s.stride + 1)]
                     )
-        # The last row looks after the anchor.
+        # The last row updates the anchor.
         self.learn(self.X + last * d, self.codes[last])

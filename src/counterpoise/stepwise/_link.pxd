@@ -1,7 +1,7 @@
 from counterpoise.stepwise._step_solver cimport StepSolver
 
 
-cdef class Linked:
+cdef class EventLink:
     cdef StepSolver scorer
     cdef Py_ssize_t c, d, nodes
     cdef double[::1] at, mass                   # of the Student t
@@ -12,13 +12,13 @@ cdef class Linked:
     cdef double[::1] shift, frequency           # in the order of the scores
     cdef double[3] sums                         # of the mass, times 1, at and at squared
     cdef double[2] slopes
-    cdef bint[2] known                          # whether the slope is found
+    cdef bint[2] has_slope
     cdef double silent, middle
 
-    cdef int renew(self, double[:, ::1] coef, double[::1] offset) noexcept
-    cdef void tell(self, const double* f, bint stream, double* p) noexcept
+    cdef int update(self, double[:, ::1] coef, double[::1] offset) noexcept
+    cdef void probabilities(self, const double* f, bint stream, double* p) noexcept
     cdef int leverages(self) noexcept
     cdef void products(self) noexcept
-    cdef void ask(self, bint stream) noexcept
+    cdef void compute_slope(self, bint stream) noexcept
     cdef double slope(self) noexcept
     cdef double count(self, Py_ssize_t i, Py_ssize_t j) noexcept

@@ -4,5 +4,5 @@ from numpy.typing import NDArray
 
 from counterpoise.stepwise._step_solver import StepSolver
 
-class Linked:
+class EventLink:
     def __init__(self, scorer: StepSolver, at: NDArray[Any], mass: NDArray[Any]) -> None: ...

@@ -2,16 +2,14 @@
 # cython: cdivision=True, initializedcheck=False
 """The link from linear scores to probabilities, for single events: ``link.py``, compiled.
 
-In the units of the input, for all of it is free of units. What a look costs after a row was
-learned is the inverse of a covariance, d^3; without a new row it is a few exponentials.
+All is in the units of the input. A link after a learned row costs the inverse of a covariance, d^3;
+without a new row it costs a few exponentials.
 """
 
 from libc.math cimport INFINITY, exp, fabs, log, nextafter, sqrt
 from libc.string cimport memset
 
-from scipy.linalg.cython_lapack cimport dlauum, dpotrf
-
-from counterpoise.stepwise._refine cimport inner, invert, symmetric_more, symmetric_times
+from counterpoise.stepwise._refine cimport inner, invert_scaled, symmetric_more, symmetric_times
 from counterpoise.stepwise._step_solver cimport StepSolver
 
 cdef extern from "link.h" nogil:
@@ -32,11 +30,11 @@ cdef extern from "link.h" nogil:
     )
 
 cdef double EPS = 2.220446049250313e-16
-cdef Py_ssize_t SMALL = 400  # features up to which sweeping is faster than LAPACK
+cdef Py_ssize_t MAX_FEATURES_TO_SWEEP = 400  # more are faster by LAPACK
 
 
-cdef class Linked:
-    """A link, and the workspace to find it anew; classes are in the order of the scores.
+cdef class EventLink:
+    """A link, and the workspace to compute it; classes are in the order of the scores.
 
     ``at`` and ``mass`` are the points of the Student t.
     """
@@ -59,8 +57,8 @@ cdef class Linked:
         self.sums[1] = np.dot(mass, at)
         self.sums[2] = np.dot(mass, np.square(at))
 
-    cdef int renew(self, double[:, ::1] coef, double[::1] offset) noexcept:
-        """Find the link of these scores; returns whether only ``link.py`` can."""
+    cdef int update(self, double[:, ::1] coef, double[::1] offset) noexcept:
+        """Compute the link of these scores; return whether only ``link.py`` can."""
         cdef StepSolver s = self.scorer
         cdef Py_ssize_t c = self.c, d = self.d, i, j, k
         cdef double total = 0.0, rate = 0.0, rows = 0.0, worth = 0.0, middle, unit, square
@@ -68,12 +66,12 @@ cdef class Linked:
         if c < 2:
             return 0
         for i in range(c):
-            k = s.recipe.order[i]
-            self.p[i] = 1.0 if s.recipe.balanced else s.N[k]
+            k = s.spec.order[i]
+            self.p[i] = 1.0 if s.spec.balanced else s.N[k]
             total += self.p[i]
             self.n[i] = max(s.n[k], 1.0)
             self.evidence[i] = s.n[k] / (s.n[k] + 10.0)
-            self.frequency[i] = s.n[k] / s.stream[k] if s.recipe.fading else s.N[k]
+            self.frequency[i] = s.n[k] / s.stream[k] if s.spec.decays else s.N[k]
             rate += self.frequency[i]
             rows += s.n[k]
         for i in range(c):
@@ -86,10 +84,10 @@ cdef class Linked:
         memset(&self.centre[0], 0, d * sizeof(double))
         for i in range(c):
             for j in range(d):
-                self.centre[j] += self.p[i] * s.mean[s.recipe.order[i], j]
+                self.centre[j] += self.p[i] * s.mean[s.spec.order[i], j]
         for i in range(c):
             for j in range(d):
-                self.delta[i, j] = s.mean[s.recipe.order[i], j] - self.centre[j]
+                self.delta[i, j] = s.mean[s.spec.order[i], j] - self.centre[j]
         if self.leverages():
             return 1
         self.products()
@@ -106,7 +104,7 @@ cdef class Linked:
                 square -= self.shared[i, j] / c
                 product -= self.G[i, j] / c
         # b / a of the ridge: its weight over that of all classes, which is 2 if they are balanced.
-        rate = s.b / (2.0 if s.recipe.balanced else total)
+        rate = s.b / (2.0 if s.spec.balanced else total)
         for j in range(d):
             middle = 0.0
             for i in range(c):
@@ -134,12 +132,12 @@ cdef class Linked:
             for j in range(c):
                 self.G[i, j] = max(self.M[i, j] + self.M[j, i], 0.02 * self.D2[i, j])
                 self.v[i, j] /= (1.0 - self.h[i]) * (1.0 - self.h[i])
-        self.known[0] = self.known[1] = False
+        self.has_slope[0] = self.has_slope[1] = False
         self.silent = min(0.25 / sqrt(max(rows, 1.0)), 0.5)
         if s.problems > 1:
             for i in range(c):
-                k = s.recipe.order[i]
-                self.h[i] = s.recipe.factor[k] * (1.0 if s.recipe.balanced else s.N[k])
+                k = s.spec.order[i]
+                self.h[i] = s.spec.factor[k] * (1.0 if s.spec.balanced else s.N[k])
                 worth += self.h[i] / c
             for i in range(c):
                 self.shift[i] = log(self.frequency[i]) - log(self.h[i] / worth)
@@ -151,48 +149,30 @@ cdef class Linked:
         return 0
 
     cdef int leverages(self) noexcept:
-        """q_k = tr(V^-1 S_k) + tr(V^-1 W) / n_k; returns whether V is as good as singular."""
+        """Compute q_k = tr(V^-1 S_k) + tr(V^-1 W) / n_k; return whether V is nearly singular."""
         cdef StepSolver s = self.scorer
-        cdef int d = <int> self.d, stride = <int> self.V.shape[1], info
+        cdef int d = <int> self.d, stride = <int> self.V.shape[1]
         cdef Py_ssize_t i, j, k
         cdef double trace = 0.0, total = 0.0, sign = 1.0  # of the inverse
         cdef double* V = &self.V[0, 0]
         memset(V, 0, d * stride * sizeof(double))
         for i in range(self.c):
-            k = s.recipe.order[i]
-            total += 1.0 if s.recipe.balanced else s.N[k]
+            k = s.spec.order[i]
+            total += 1.0 if s.spec.balanced else s.N[k]
             symmetric_more(s.s.C + k * s.s.size, s.s.stride, self.p[i] / s.n[k], d, V, stride)
-        if s.recipe.balanced:
+        if s.spec.balanced:
             total = 2.0
         for j in range(d):
             V[j * stride + j] += s.b / total * s.v[j]
             self.tiny[j] = d * EPS
-        if d <= SMALL:
+        if d <= MAX_FEATURES_TO_SWEEP:
             if sweep(V, d, stride, &self.tiny[0], &self.W[0, 0], &self.K[0, 0]):
                 return 1
             sign = -1.0
-        else:
-            # Over the roots of its diagonal, so that units do not matter.
-            for i in range(d):
-                if not V[i * stride + i] > 0.0:
-                    return 1
-                self.y[i] = 1.0 / sqrt(V[i * stride + i])
-            for i in range(d):
-                for j in range(i, d):
-                    V[i * stride + j] *= self.y[i] * self.y[j]
-            dpotrf(b"L", &d, V, &stride, &info)
-            if info:
-                return 1
-            for i in range(d):
-                if not V[i * stride + i] * V[i * stride + i] > d * EPS:
-                    return 1
-            invert(V, d, stride)
-            dlauum(b"L", &d, V, &stride, &info)
-            for i in range(d):
-                for j in range(i, d):
-                    V[i * stride + j] *= self.y[i] * self.y[j]
+        elif invert_scaled(V, d, stride, &self.y[0], d * EPS):
+            return 1
         for i in range(self.c):
-            k = s.recipe.order[i]
+            k = s.spec.order[i]
             self.q[i] = trace_of_product(V, stride, s.s.C + k * s.s.size, s.s.stride, d)
             self.q[i] *= sign / s.n[k]
             trace += self.p[i] * self.q[i]
@@ -201,13 +181,13 @@ cdef class Linked:
         return 0
 
     cdef void products(self) noexcept:
-        """A W A', and v_kj = (A_k - A_j).(S_k + W / n_k)(A_k - A_j)."""
+        """Compute A W A', and v_kj = (A_k - A_j).(S_k + W / n_k)(A_k - A_j)."""
         cdef StepSolver s = self.scorer
         cdef Py_ssize_t c = self.c, d = self.d, i, j, k, l
         cdef double own
         memset(&self.shared[0, 0], 0, c * c * sizeof(double))
         for i in range(c):
-            k = s.recipe.order[i]
+            k = s.spec.order[i]
             if s.problems == 1:  # A_1 = -A_0
                 symmetric_times(s.s.C + k * s.s.size, d, s.s.stride, &self.A[0, 0], &self.y[0])
                 own = inner(&self.A[0, 0], &self.y[0], d) / s.n[k]
@@ -228,10 +208,10 @@ cdef class Linked:
                 own = self.shared[j, j] + self.shared[i, i] - 2.0 * self.shared[i, j]
                 self.v[i, j] = max(self.v[i, j] + own / self.n[i], 0.0)
 
-    cdef void ask(self, bint stream) noexcept:
-        """Find the slope under the weights of training, or the frequencies of the stream."""
+    cdef void compute_slope(self, bint stream) noexcept:
+        """Compute the slope of balanced or of stream probabilities."""
         cdef Py_ssize_t i
-        self.known[stream] = True
+        self.has_slope[stream] = True
         for i in range(self.c):
             self.pi[i] = self.frequency[i] if stream else 1.0 / self.c
         self.slopes[stream] = self.slope()
@@ -241,10 +221,10 @@ cdef class Linked:
                 self.shift[i] -= self.slopes[1] * self.middle * (i - 0.5)
 
     cdef double slope(self) noexcept:
-        """The slope of least expected log loss, in the steps of ``link.slope``.
+        """Return the slope of least expected log loss, in the steps of ``link.slope``.
 
-        The first of them is known without an exponential for each point, and one that is short
-        enough is the last, for Newton's steps double their digits.
+        The first needs no exponential of each point, and a short one is the last, because Newton's
+        steps double their digits.
         """
         cdef Py_ssize_t c = self.c, i, j, m = 0, turn
         cdef double count, weight = 0.0, unit = 0.0, deviation, middle, b, low, high, size, step
@@ -300,20 +280,20 @@ cdef class Linked:
         return max(b / unit, 0.0)
 
     cdef double count(self, Py_ssize_t i, Py_ssize_t j) noexcept:
-        """What a pair of classes has to say about the slope."""
+        """Return the weight of a pair of classes in the slope."""
         return (
             self.pi[i] * self.pi[j] / (1.0 - self.pi[i]) * self.evidence[i] * self.evidence[j]
         )
 
-    cdef void tell(self, const double* f, bint stream, double* p) noexcept:
-        """Probability of each class, given scores: ``Link.probabilities``."""
+    cdef void probabilities(self, const double* f, bint stream, double* p) noexcept:
+        """Compute the probability of each class, given scores: ``Link.probabilities``."""
         cdef Py_ssize_t c = self.c, i, best = 0, most = 0
         cdef double z, one, total = 0.0, largest = -INFINITY
         if c == 1:
             p[0] = 1.0
             return
-        if not self.known[stream]:
-            self.ask(stream)
+        if not self.has_slope[stream]:
+            self.compute_slope(stream)
         if self.scorer.problems == 1:
             z = min(max(f[0], -1e300), 1e300)
             best = z > 0.0

@@ -23,12 +23,14 @@ cdef extern from "symmetric.h" nogil:
     )
 
 
-cdef void invert(double* L, int d, int stride) noexcept nogil
+cdef int invert_scaled(
+    double* A, int d, int stride, double* e, double min_pivot
+) noexcept nogil
 
 
-cdef class Refined:
+cdef class RefinedSolver:
     cdef StepSolver scorer
-    cdef Py_ssize_t d, c, systems, columns, held, slot, calm
+    cdef Py_ssize_t d, c, systems, columns, pending, slot, skips
     cdef readonly Py_ssize_t steps, factors
     cdef double[:, ::1] A           # the matrix of the problem that is solved, upper triangle
     cdef double[:, :, ::1] P        # a kept inverse of each problem's, upper triangle
@@ -36,12 +38,12 @@ cdef class Refined:
     cdef double[:, ::1] alpha, N    # what the inverse was made for: weights, clocks and ridges
     cdef double[:, ::1] ridge
     cdef double[::1] constant       # 1 - kappa h'Ph of each inverse; 0 where there is none
-    cdef Py_ssize_t[::1] spent, looks
+    cdef Py_ssize_t[::1] spent, solves
     cdef double[::1] row, centre, h, z, r, p, u, Au, e
     cdef double a, t, kappa
 
     cdef void learned(self, Py_ssize_t k, bint first) noexcept
-    cdef void unlearn(self) noexcept
+    cdef void discard(self) noexcept
     cdef int weights(self, Py_ssize_t q, double* coef, double* offset) noexcept
     cdef int all_weights(self, double[:, ::1] coef, double[::1] offset) noexcept
     cdef void lay_out(self, Py_ssize_t q) noexcept

@@ -1,6 +1,6 @@
 from counterpoise.stepwise._step_solver import StepSolver
 
-class Refined:
+class RefinedSolver:
     steps: int
     factors: int
     def __init__(self, scorer: StepSolver) -> None: ...

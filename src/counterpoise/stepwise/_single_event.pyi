@@ -2,7 +2,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from counterpoise.stepwise._refine import Refined
+from counterpoise.stepwise._refine import RefinedSolver
 from counterpoise.stepwise._step_solver import StepSolver
 
 def learn_all(
@@ -16,7 +16,7 @@ def learn_all(
 ) -> None: ...
 
 class Events:
-    refined: Refined | None
+    refined: RefinedSolver | None
     def __init__(self, scorer: StepSolver, names: list[Any], learn_only: bool = ...) -> None: ...
     def changed(self) -> None: ...
     def learn(self, row: dict[Any, Any], k: int, omega: float) -> bool: ...

@@ -1,29 +1,30 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 # cython: cdivision=True, initializedcheck=False
-"""One event at a time: a row is learned at once, weights are solved when somebody looks."""
+"""One event at a time: a row is learned immediately, coefficients are solved when needed."""
 
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from libc.math cimport exp2, fabs
 from libc.string cimport memset
 
-from counterpoise.stepwise._link cimport Linked
-from counterpoise.moments._moments cimport fade
-from counterpoise.stepwise._refine cimport Refined
+from counterpoise.stepwise._link cimport EventLink
+from counterpoise.moments._moments cimport decay
+from counterpoise.stepwise._refine cimport RefinedSolver
 from counterpoise.stepwise._step_solver cimport StepSolver
 
 from counterpoise import validation
 
 cdef double MAX_ABS_VALUE = validation.MAX_ABS_VALUE
-cdef Py_ssize_t FEW = 16  # classes up to which inverses and links of single events are kept
-cdef Py_ssize_t WIDE = 48  # features from which weights follow (benchmarks/events.py)
+cdef Py_ssize_t MAX_CLASSES_CACHED = 16  # of which inverses and links are kept
+cdef Py_ssize_t MIN_FEATURES_TO_REFINE = 48  # below, elimination is faster (benchmarks/events.py)
 
 
 def learn_all(
     list scorers, list rows, Py_ssize_t k, double omega, list clipped, holder, dict state
 ):
-    """Let several scorers learn a row of class k, each its own terms; then a holder's attributes.
+    """Let several solvers learn a row of class k, each its own terms; set a holder's attributes.
 
-    The weight is added to the counts ``clipped`` of those whose maps clip the row. Rows are checked by the caller, but for their lengths. No signal is heard in between.
+    The weight is added to the counts ``clipped`` of those whose maps clip the row. Callers have
+    checked the rows, except for their lengths. No signal interrupts it.
     """
     cdef StepSolver one
     cdef const double[::1] row
@@ -40,10 +41,10 @@ def learn_all(
 
 
 cdef class Events:
-    """A scorer that takes rows as dicts of features, or as arrays.
+    """A solver for rows that are dicts of features, or arrays.
 
-    ``columns`` says where each feature stands; ``names`` lists them in that order. One that is
-    ``learn_only`` learns, and has no scores: these are for the slower solver.
+    ``columns`` has the index of each feature; ``names`` lists them in that order. One that is
+    ``learn_only`` has no scores: these need the slower solver.
     """
 
     cdef StepSolver scorer
@@ -53,8 +54,8 @@ cdef class Events:
     cdef double[::1] x, offset, f, p
     cdef double[:, ::1] coef
     cdef bint old, unlinked, learn_only
-    cdef readonly Refined refined
-    cdef Linked linked
+    cdef readonly RefinedSolver refined
+    cdef EventLink linked
 
     def __init__(self, StepSolver scorer, list names, bint learn_only=False):
         import numpy as np
@@ -70,21 +71,21 @@ cdef class Events:
         self.old = self.unlinked = True
         self.learn_only = learn_only
         self.linked = None
-        # Quadratic scores have no weights to keep, and each problem needs an inverse of its own.
-        wide = scorer.s.d >= WIDE and scorer.recipe.pooled_rows < 0.0
-        wide = wide and not learn_only and (scorer.recipe.together or scorer.problems <= FEW)
-        self.refined = Refined(scorer) if wide else None
+        # Quadratic scores have no coefficients, and each problem needs an inverse of its own.
+        wide = scorer.s.d >= MIN_FEATURES_TO_REFINE and scorer.spec.pooled_rows < 0.0
+        few = scorer.spec.together or scorer.problems <= MAX_CLASSES_CACHED
+        self.refined = RefinedSolver(scorer) if wide and few and not learn_only else None
 
     def changed(self):
-        """Hear that somebody else has changed the moments."""
+        """Note that the moments have changed."""
         self.old = self.unlinked = True
         if self.refined is not None:
-            self.refined.unlearn()
+            self.refined.discard()
 
     cdef bint fill(self, dict row) except -1:
-        """Copy a dict into the row; returns whether every feature has a column."""
+        """Copy a dict into the row; return whether every feature has a column."""
         cdef Py_ssize_t j = 0, d = self.x.shape[0]
-        cdef bint known = True
+        cdef bint complete = True
         cdef double number
         memset(&self.x[0], 0, d * sizeof(double))
         for name, value in row.items():
@@ -96,15 +97,15 @@ cdef class Events:
             if not (j < self.count and self.names[j] is name):
                 column = self.columns.get(name)
                 if column is None:
-                    known = False
+                    complete = False
                     continue
                 j = column
             self.x[j] = number
             j += 1
-        return known
+        return complete
 
     def learn(self, dict row, Py_ssize_t k, double omega):
-        """Learn a row of class k, unless it has a feature without a column; returns whether."""
+        """Learn a row of class k, unless it has a feature without a column; return whether."""
         if not self.fill(row):
             return False
         if omega > 0.0:
@@ -125,11 +126,12 @@ cdef class Events:
         self, row, Py_ssize_t k, double omega, double life, double t, moments,
         double[::1] clipped=None,
     ):
-        """Learn a row of class k and of time t, where all fade to half in ``life`` seconds.
+        """Learn a row of class k and of time t, where weights halve in ``life`` seconds.
 
-        A dict that has a feature without a column is not learned; returns whether it was.
+        A dict that has a feature without a column is not learned; return whether it was.
         """
         cdef const double[::1] array
+        cdef double[::1] when = moments.when
         if type(row) is dict:
             if not self.fill(row):
                 return False
@@ -138,22 +140,18 @@ cdef class Events:
             array = row
             self.check(array)
         if omega > 0.0:
-            self.take_at(&array[0], k, omega, life, t, moments)
+            if t > when[0]:
+                decay(moments, exp2((when[0] - t) / life))
+                when[0] = t
+                if self.refined is not None:
+                    self.refined.discard()
+            self.take(&array[0], k, omega * exp2((t - when[0]) / life))
             if clipped is not None:
                 clipped[0] += omega
         return True
 
-    cdef take_at(self, const double* x, Py_ssize_t k, double omega, double life, double t, moments):
-        cdef double[::1] when = moments.when
-        if t > when[0]:
-            fade(moments, exp2((when[0] - t) / life))
-            when[0] = t
-            if self.refined is not None:
-                self.refined.unlearn()
-        self.take(x, k, omega * exp2((t - when[0]) / life))
-
     def all_seen(self):
-        """Whether no class has faded away."""
+        """Return whether every class has a weight."""
         cdef Py_ssize_t k
         for k in range(self.scorer.n.shape[0]):
             if self.scorer.n[k] == 0.0:
@@ -161,7 +159,7 @@ cdef class Events:
         return True
 
     def learn_plain(self, x, Py_ssize_t k, double omega):
-        """Learn a row of class k, if it is an array of float64 in order; returns whether."""
+        """Learn a row of class k, if it is an array of float64 in order; return whether."""
         cdef const double[::1] row
         try:
             row = x
@@ -178,61 +176,61 @@ cdef class Events:
             self.refined.learned(k, first)
 
     def best(self, dict row):
-        """Position of the predicted class of a row; -1 if the problem is singular."""
+        """Return the position of the predicted class of a row; -1 if the problem is singular."""
         self.fill(row)
         return self.winner(&self.x[0])
 
     def best_array(self, const double[::1] row):
-        """Position of the predicted class of a row; -1 if the problem is singular."""
+        """Return the position of the predicted class of a row; -1 if the problem is singular."""
         self.check(row)
         return self.winner(&row[0])
 
     def reasons(self, dict row, Py_ssize_t at):
-        """Contribution of each feature to the score of the class at this position.
+        """Return the contribution of each feature to the score of the class at a position.
 
-        A negative position stands for the predicted class. None if there are no weights.
+        A negative position is that of the predicted class. None if there are no coefficients.
         """
         cdef Py_ssize_t j, k, q
         cdef double sign, total = 0.0, centre
         cdef StepSolver s = self.scorer
         self.fill(row)
-        if s.recipe.pooled_rows >= 0.0 or self.score(&self.x[0]):
+        if s.spec.pooled_rows >= 0.0 or self.score(&self.x[0]):
             return None
         if at < 0:
             at = self.winner(&self.x[0])
         q = at if s.problems > 1 else 0
         sign = -1.0 if s.c == 2 and at == 0 else 1.0
         for k in range(s.c):
-            total += s.recipe.factor[k] * (s.N[k] > 0.0 if s.recipe.balanced else s.N[k])
+            total += s.spec.factor[k] * (s.N[k] > 0.0 if s.spec.balanced else s.N[k])
         result = {}
         for j in range(self.count):
             centre = 0.0
             for k in range(s.c):
                 if s.N[k] > 0.0:
                     centre += (
-                        s.recipe.factor[k] * (1.0 if s.recipe.balanced else s.N[k]) * s.mean[k, j]
+                        s.spec.factor[k] * (1.0 if s.spec.balanced else s.N[k]) * s.mean[k, j]
                     )
             centre = self.x[j] - s.anchor[j] - centre / total
             result[self.names[j]] = sign * self.coef[q, j] * centre
         return result
 
     def scores_array(self, const double[::1] row):
-        """Scores of a row; None if the problem is singular."""
+        """Return the scores of a row; None if the problem is singular."""
         self.check(row)
         return None if self.score(&row[0]) else list(self.f)
 
     def probabilities(self, dict row, bint stream):
-        """Probability of each class; None where the compiled link cannot tell."""
+        """Return the probability of each class; None where only ``solver/link.py`` can."""
         self.fill(row)
-        return self.told(&self.x[0], stream)
+        return self.linked_probabilities(&self.x[0], stream)
 
     def probabilities_array(self, const double[::1] row, bint stream):
-        """Probability of each class; None where the compiled link cannot tell."""
+        """Return the probability of each class; None where only ``solver/link.py`` can."""
         self.check(row)
-        return self.told(&row[0], stream)
+        return self.linked_probabilities(&row[0], stream)
 
     cdef Py_ssize_t winner(self, const double* x) noexcept:
-        """The rule of ``classes.winners``, for classes that were all seen."""
+        """Return the index of ``classes.argmax_classes``, for classes that were all seen."""
         cdef Py_ssize_t q, best = 0
         if self.score(x):
             return -1
@@ -245,30 +243,32 @@ cdef class Events:
                 best = q
         return best
 
-    cdef told(self, const double* x, bint stream):
+    cdef linked_probabilities(self, const double* x, bint stream):
         cdef Py_ssize_t k
-        if self.scorer.recipe.pooled_rows >= 0.0 or self.scorer.c > FEW or self.score(x):
+        if self.scorer.spec.pooled_rows >= 0.0 or self.scorer.c > MAX_CLASSES_CACHED:
+            return None
+        if self.score(x):
             return None
         if self.linked is None:
             from counterpoise.solver.link import nodes
 
-            self.linked = Linked(self.scorer, *nodes())
+            self.linked = EventLink(self.scorer, *nodes())
         if self.unlinked:
-            if self.linked.renew(self.coef, self.offset):
+            if self.linked.update(self.coef, self.offset):
                 return None
             self.unlinked = False
-        self.linked.tell(&self.f[0], stream, &self.p[0])
+        self.linked.probabilities(&self.f[0], stream, &self.p[0])
         return [self.p[k] for k in range(self.scorer.c)]
 
     cdef int score(self, const double* x) noexcept:
-        """Scores of a row, into f; returns whether there are none, as where it is singular."""
+        """Compute the scores of a row, into f; return whether there are none."""
         cdef Py_ssize_t q, j, d = self.x.shape[0]
         cdef double f
         cdef double* w
         cdef double* anchor = self.scorer.s.anchor
         if self.learn_only:
             return 1
-        if self.scorer.recipe.pooled_rows >= 0.0:  # quadratic scores have no weights to keep
+        if self.scorer.spec.pooled_rows >= 0.0:  # these have no coefficients
             return self.scorer.score(x, &self.f[0])
         if self.old and self.solve():
             return 1
@@ -281,27 +281,27 @@ cdef class Events:
         return 0
 
     cdef int solve(self) noexcept:
-        """Weights of every problem; returns whether one of them is singular."""
-        cdef int failed
+        """Solve for the coefficients of every problem; return whether one of them is singular."""
+        cdef int failed = 1
         cdef StepSolver s = self.scorer
         s.weigh()
         s.scale()
-        failed = self.solve_all() if s.recipe.together else self.solve_each()
+        if not s.spec.together:
+            failed = self.solve_each()
+        elif self.refined is None or self.refined.all_weights(self.coef, self.offset):
+            failed = s.all_weights(self.coef, self.offset)
+        else:
+            failed = 0
         if self.refined is not None:
-            self.refined.held = 0
+            self.refined.pending = 0
         self.old = failed != 0
         return failed
-
-    cdef int solve_all(self) noexcept:
-        if self.refined is not None and not self.refined.all_weights(self.coef, self.offset):
-            return 0
-        return self.scorer.all_weights(self.coef, self.offset)
 
     cdef int solve_each(self) noexcept:
         cdef Py_ssize_t q
         cdef StepSolver s = self.scorer
         for q in range(s.problems):
-            if s.problems > 1 and s.N[s.recipe.order[q]] == 0.0:
+            if s.problems > 1 and s.N[s.spec.order[q]] == 0.0:
                 self.offset[q] = -1.0
                 self.coef[q, :] = 0.0
             elif self.refined is None or self.refined.weights(

@@ -5,7 +5,7 @@ from counterpoise.moments._moments cimport MomentsView
 
 cdef class SolverSpec:
     cdef public double b, rows, pooled_rows
-    cdef public bint fading             # whether rows of a class fade those before them
+    cdef public bint decays             # whether rows of a class decay those before them
     cdef public double[::1] gamma, rate # of each slot: what a row leaves of its past, and log of it
     cdef public double[::1] factor      # of each slot: its cost or class weight
     cdef public Py_ssize_t[::1] order   # slots in the order of their labels
@@ -13,7 +13,7 @@ cdef class SolverSpec:
 
 
 cdef class StepSolver:
-    cdef public SolverSpec recipe
+    cdef public SolverSpec spec
     cdef MomentsView s
     cdef Py_ssize_t c, problems, width
     cdef double[::1] anchor, n, weight_remainder, min_row_weight, N, stream, delta, other
@@ -31,7 +31,6 @@ cdef class StepSolver:
     cdef void weigh(self) noexcept nogil
     cdef void scale(self) noexcept nogil
     cdef int score(self, const double* x, double* f) noexcept nogil
-    cdef int solve(self, Py_ssize_t q, const double* x, double* f) noexcept nogil
     cdef int weights(self, Py_ssize_t q, double* coef, double* offset) noexcept nogil
     cdef int reduce(
         self, Py_ssize_t q, const double* x, double* t, double* share, double* step

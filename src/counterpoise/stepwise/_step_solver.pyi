@@ -18,8 +18,8 @@ class SolverSpec:
     ) -> None: ...
 
 class StepSolver:
-    def __init__(self, recipe: SolverSpec, moments: Any) -> None: ...
-    def plain(
+    def __init__(self, spec: SolverSpec, moments: Any) -> None: ...
+    def run_steps(
         self,
         X: NDArray[Any],
         codes: NDArray[Any],

@@ -1,9 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 # cython: cdivision=True, initializedcheck=False
-"""Exact scores at every step of a stream: the loops behind ``progressive.py``.
-
-``plain`` solves each problem again for each row, by elimination.
-"""
+"""Exact scores at every step of a stream, where each row's problems are solved by elimination."""
 
 from libc.math cimport INFINITY, exp, expm1, fabs, log
 from libc.string cimport memset
@@ -33,10 +30,10 @@ cdef double EPS = 2.220446049250313e-16
 
 
 cdef class SolverSpec:
-    """What is solved: the options of the classifier, by number.
+    """The problem that is solved: the options of the classifier, by number.
 
-    ``rows`` is what a shrinking ridge is worth, 0 if b is a number; ``pooled_rows`` is negative where
-    there is none.
+    ``rows`` is the number of rows of a decaying ridge, 0 if b is a number; ``pooled_rows`` is
+    negative where there is none.
     """
 
     def __init__(
@@ -46,9 +43,9 @@ cdef class SolverSpec:
         self.rows = rows
         self.together = together
         self.pooled_rows = pooled_rows
-        self.fading = lives is not None
-        self.gamma = 2.0 ** (-1.0 / lives) if self.fading else 0.0 * factor + 1.0
-        self.rate = -0.6931471805599453 / lives if self.fading else 0.0 * factor
+        self.decays = lives is not None
+        self.gamma = 2.0 ** (-1.0 / lives) if self.decays else 0.0 * factor + 1.0
+        self.rate = -0.6931471805599453 / lives if self.decays else 0.0 * factor
         self.factor = factor
         self.order = order
         self.balanced = balanced
@@ -60,12 +57,12 @@ cdef class SolverSpec:
 cdef class StepSolver:
     """Moments that learn row by row, and workspace to solve with."""
 
-    def __init__(self, SolverSpec recipe, moments):
-        self.recipe = recipe
+    def __init__(self, SolverSpec spec, moments):
+        self.spec = spec
         self.bind(moments)
 
     cpdef bind(self, moments):
-        """Work on these moments, in place; to be called again when their arrays are replaced."""
+        """Work on these moments, in place; call it again when their arrays are replaced."""
         import numpy as np
 
         self.anchor, self.n, self.N = moments.anchor, moments.n, moments.N
@@ -77,11 +74,11 @@ cdef class StepSolver:
         self.c = self.n.shape[0]
         self.problems = 1 if self.c <= 2 else self.c
         self.delta, self.other, self.m, self.v, self.centre, self.tiny = np.zeros((6, d))
-        self.width = (d + (self.c + 1 if self.recipe.together else 3) + 3) // 4 * 4
-        U = np.zeros(d * self.width + 8)  # rows begin where lines of the cache do
+        self.width = (d + (self.c + 1 if self.spec.together else 3) + 3) // 4 * 4
+        U = np.zeros(d * self.width + 8)  # aligned to lines of the cache
         U = U[-(U.ctypes.data // 8) % 8 :][: d * self.width]
         self.U = U.reshape(d, self.width)
-        cdef Py_ssize_t pooled = d if self.recipe.pooled_rows > 0.0 else 1
+        cdef Py_ssize_t pooled = d if self.spec.pooled_rows > 0.0 else 1
         self.pooled = np.zeros((pooled, pooled))
         self.a = np.zeros((self.problems, self.c))
         self.s.c = self.c
@@ -102,49 +99,49 @@ cdef class StepSolver:
         self.s.row_hashes = &self.row_hashes[0, 0, 0]
 
     cdef void learn(self, const double* x, Py_ssize_t k) noexcept nogil:
-        learn_row(&self.s, k, x, 1.0, 1.0, self.recipe.gamma[k])
+        learn_row(&self.s, k, x, 1.0, 1.0, self.spec.gamma[k])
 
     cdef void learn_weighted(self, const double* x, Py_ssize_t k, double omega) noexcept nogil:
-        """A row enters with (1 - gamma^omega) / (1 - gamma) and fades the past by gamma^omega."""
-        cdef double rate = self.recipe.rate[k]
+        """Learn a row of weight (1 - gamma^omega) / (1 - gamma); the past decays by gamma^omega."""
+        cdef double rate = self.spec.rate[k]
         if omega == 1.0 or rate == 0.0:
-            learn_row(&self.s, k, x, omega, omega, self.recipe.gamma[k])
+            learn_row(&self.s, k, x, omega, omega, self.spec.gamma[k])
         else:
             learn_row(&self.s, k, x, omega, expm1(rate * omega) / expm1(rate), exp(rate * omega))
 
     cdef void weigh(self) noexcept nogil:
-        """a[q, k], the total weight of class k in problem q, and the ridge b."""
-        cdef Py_ssize_t q, k, j, seen = 0, asked = 0
+        """Compute a[q, k], the total weight of class k in problem q, and the ridge b."""
+        cdef Py_ssize_t q, k, j, seen = 0, count = 0
         cdef double total, squares
         for k in range(self.c):
             seen += self.N[k] > 0.0
-        self.b = self.recipe.b
-        for q in range(1 if self.recipe.together else self.problems):
-            j = self.recipe.order[self.c - 1] if self.problems == 1 else self.recipe.order[q]
+        self.b = self.spec.b
+        for q in range(1 if self.spec.together else self.problems):
+            j = self.spec.order[self.c - 1] if self.problems == 1 else self.spec.order[q]
             total = squares = 0.0
             for k in range(self.c):
                 self.a[q, k] = 0.0
                 if self.N[k] > 0.0:
-                    self.a[q, k] = 1.0 if self.recipe.together else self.recipe.factor[k]
-                    if not self.recipe.balanced:
+                    self.a[q, k] = 1.0 if self.spec.together else self.spec.factor[k]
+                    if not self.spec.balanced:
                         self.a[q, k] *= self.N[k]
-                    elif self.recipe.together:
+                    elif self.spec.together:
                         self.a[q, k] *= 2.0 / seen
                     elif k != j:
                         self.a[q, k] /= seen - (self.N[j] > 0.0)
                     total += self.a[q, k]
                     squares += self.a[q, k] * self.a[q, k] / max(self.n[k], 1.0)
-            if self.recipe.rows > 0.0 and total > 0.0 and (
-                self.problems == 1 or self.recipe.together or self.N[j] > 0.0
+            if self.spec.rows > 0.0 and total > 0.0 and (
+                self.problems == 1 or self.spec.together or self.N[j] > 0.0
             ):
-                asked += 1
-                self.b += (self.recipe.rows * squares / total - self.b) / asked
+                count += 1
+                self.b += (self.spec.rows * squares / total - self.b) / count
 
     cdef void scale(self) noexcept nogil:
-        """Shift m, relative to the anchor, and squared divisor v of each feature."""
+        """Compute shift m, relative to the anchor, and squared divisor v of each feature."""
         cdef Py_ssize_t j, k, d = self.s.d
         cdef double total = 0.0, off, size, share
-        if not self.recipe.standard:
+        if not self.spec.standard:
             for j in range(d):
                 self.m[j] = -self.anchor[j]
                 self.v[j] = 1.0
@@ -173,39 +170,33 @@ cdef class StepSolver:
                 self.v[j] = 1.0
 
     cdef int score(self, const double* x, double* f) noexcept nogil:
-        """Scores of x by the model as it is; returns whether a problem was singular."""
-        cdef Py_ssize_t q, j
+        """Compute the scores of x by the model as it is; return whether a problem was singular."""
+        cdef Py_ssize_t q, i, d = self.s.d
+        cdef double t, share, step, p, zx, hx
+        cdef double* row
         self.weigh()
         self.scale()
-        if self.recipe.pooled_rows >= 0.0:
+        if self.spec.pooled_rows >= 0.0:
             return self.densities(x, f)
-        if self.recipe.together:
+        if self.spec.together:
             return self.discriminate(x, f)
         for q in range(self.problems):
-            j = self.recipe.order[q]
-            if self.problems > 1 and self.N[j] == 0.0:
+            if self.problems > 1 and self.N[self.spec.order[q]] == 0.0:
                 f[q] = -1.0
-            elif self.solve(q, x, &f[q]):
+                continue
+            if self.reduce(q, x, &t, &share, &step):
                 return 1
-        return 0
-
-    cdef int solve(self, Py_ssize_t q, const double* x, double* f) noexcept nogil:
-        """Score of x in problem q, without its weights; returns whether it was singular."""
-        cdef Py_ssize_t d = self.s.d, i
-        cdef double t, share, step, p, zx = 0.0, hx = 0.0
-        cdef double* row
-        if self.reduce(q, x, &t, &share, &step):
-            return 1
-        for i in range(d):
-            row = &self.U[i, 0]
-            p = row[d + 2] / row[i]
-            zx += row[d] * p
-            hx += row[d + 1] * p
-        f[0] = t - step * share + zx + step * hx
+            zx = hx = 0.0
+            for i in range(d):
+                row = &self.U[i, 0]
+                p = row[d + 2] / row[i]
+                zx += row[d] * p
+                hx += row[d + 1] * p
+            f[q] = t - step * share + zx + step * hx
         return 0
 
     cdef int weights(self, Py_ssize_t q, double* coef, double* offset) noexcept nogil:
-        """Weights of problem q in the units of the input, and its score at the anchor."""
+        """Compute coefficients of problem q in units of the input, and its score at the anchor."""
         cdef Py_ssize_t d = self.s.d, i
         cdef double t, share, step, sum
         cdef double* row
@@ -223,7 +214,7 @@ cdef class StepSolver:
     cdef int reduce(
         self, Py_ssize_t q, const double* x, double* t, double* share, double* step
     ) noexcept nogil:
-        """Eliminate K with z, h and x on its right; t, 1/a and the step of the constant."""
+        """Eliminate K with z, h and x on its right; compute t, 1/a and the step of the constant."""
         cdef Py_ssize_t d = self.s.d, i, k, j, width = self.width
         cdef Py_ssize_t pair[2]
         cdef int waiting = 0, keep = 0
@@ -231,7 +222,7 @@ cdef class StepSolver:
         cdef double* deltas[2]
         cdef double* U = &self.U[0, 0]
         cdef double* row
-        j = self.recipe.order[self.c - 1] if self.problems == 1 else self.recipe.order[q]
+        j = self.spec.order[self.c - 1] if self.problems == 1 else self.spec.order[q]
         t[0] = 0.0
         for i in range(d):
             self.centre[i] = 0.0
@@ -283,26 +274,27 @@ cdef class StepSolver:
             row = U + i * width
             hz += row[d] * row[d + 1] / row[i]
             hh += row[d + 1] * row[d + 1] / row[i]
-        # The penalty of the constant, as in solve.py: [t, w] - R^-1 q (q.[t, w]) p/(1 + p q.R^-1 q)
+        # The penalty of the constant, as in solver/ridge.py:
+        # [t, w] - R^-1 q (q.[t, w]) p/(1 + p q.R^-1 q)
         share[0] = 1.0 / a
         step[0] = t[0] - hz
-        if self.recipe.penalized:
+        if self.spec.penalized:
             step[0] *= b / (1.0 + b * (share[0] + hh))
-        elif self.recipe.constant:
+        elif self.spec.constant:
             step[0] = 0.0
         else:
             step[0] /= share[0] + hh
         return 0
 
     cdef double total(self) noexcept nogil:
-        """Weight of all classes that are told apart at once, with their centre beside it."""
+        """Return the weight of all classes of one problem, and compute their centre."""
         cdef Py_ssize_t d = self.s.d, i, k
         cdef double total = 0.0
         for k in range(self.c):
             total += self.a[0, k]
         for i in range(d):
-            self.centre[i] = 0.0 if self.recipe.constant else self.m[i]
-        if self.recipe.constant:
+            self.centre[i] = 0.0 if self.spec.constant else self.m[i]
+        if self.spec.constant:
             for k in range(self.c):
                 if self.a[0, k] > 0.0:
                     for i in range(d):
@@ -310,16 +302,16 @@ cdef class StepSolver:
         return total
 
     cdef double prior(self, Py_ssize_t k) noexcept nogil:
-        """Logarithm of what class k is worth, over the mean of those seen."""
+        """Return the logarithm of the weight of class k, over the mean of those seen."""
         cdef Py_ssize_t j, seen = 0
         cdef double worth = 0.0
         for j in range(self.c):
             seen += self.N[j] > 0.0
-            worth += self.recipe.factor[j] * self.a[0, j]
-        return log(self.recipe.factor[k] * self.a[0, k] * seen / worth)
+            worth += self.spec.factor[j] * self.a[0, j]
+        return log(self.spec.factor[k] * self.a[0, k] * seen / worth)
 
     cdef void pool(self, double* U, Py_ssize_t stride) noexcept nogil:
-        """U += sum a_k C_k / n_k, the upper triangle."""
+        """Add sum a_k C_k / n_k to the upper triangle of U."""
         cdef Py_ssize_t k
         memset(&self.delta[0], 0, self.s.d * sizeof(double))
         for k in range(self.c):
@@ -330,7 +322,7 @@ cdef class StepSolver:
                 )
 
     cdef int pivots(self) noexcept nogil:
-        """Add the ridge and eliminate; returns whether the problem is singular."""
+        """Add the ridge and eliminate; return whether the problem is singular."""
         cdef Py_ssize_t d = self.s.d, i, width = self.width
         cdef double* U = &self.U[0, 0]
         for i in range(d):
@@ -347,30 +339,30 @@ cdef class StepSolver:
         for i in range(d):
             row = &self.U[i, 0]
             for q in range(self.c):
-                k = self.recipe.order[q]
+                k = self.spec.order[q]
                 if self.N[k] > 0.0:
                     row[d + q] = self.mean[k, i] - self.centre[i]
             row[d + self.c] = (x[i] - self.anchor[i]) - self.centre[i]
         return self.pivots()
 
     cdef double constant(self, Py_ssize_t q, double total) noexcept nogil:
-        """Score of class q at the centre, after :meth:`gather`."""
+        """Return the score of class q at the centre, after :meth:`gather`."""
         cdef Py_ssize_t d = self.s.d, i
         cdef double square = 0.0
-        if not self.recipe.constant:
+        if not self.spec.constant:
             return 0.0
         for i in range(d):
             square += self.U[i, d + q] * self.U[i, d + q] / self.U[i, i]
-        return self.prior(self.recipe.order[q]) - 0.5 * total * square
+        return self.prior(self.spec.order[q]) - 0.5 * total * square
 
     cdef int discriminate(self, const double* x, double* f) noexcept nogil:
-        """Linear scores of x, all classes at once; returns whether the problem was singular."""
+        """Compute linear scores of x, all classes at once; return whether that is singular."""
         cdef Py_ssize_t d = self.s.d, i, q
         cdef double total = self.total(), sum
         if self.gather(x):
             return 1
         for q in range(self.c):
-            if self.N[self.recipe.order[q]] == 0.0:
+            if self.N[self.spec.order[q]] == 0.0:
                 f[q] = -INFINITY
                 continue
             sum = 0.0
@@ -380,7 +372,7 @@ cdef class StepSolver:
         return 0
 
     cdef int all_weights(self, double[:, ::1] coef, double[::1] offset) noexcept nogil:
-        """Weights of all classes at once, and their scores at the anchor."""
+        """Compute coefficients of all classes at once, and their scores at the anchor."""
         cdef Py_ssize_t d = self.s.d, i, q
         cdef double total = self.total(), sum
         if self.gather(&self.anchor[0]):
@@ -389,7 +381,7 @@ cdef class StepSolver:
             for i in range(d):
                 coef[q, i] = 0.0
             offset[q] = -INFINITY
-            if self.N[self.recipe.order[q]] == 0.0:
+            if self.N[self.spec.order[q]] == 0.0:
                 continue
             for i in range(d - 1, -1, -1):
                 sum = self.U[i, d + q]
@@ -402,16 +394,16 @@ cdef class StepSolver:
         return 0
 
     cdef int densities(self, const double* x, double* f) noexcept nogil:
-        """Quadratic scores of x; returns whether a covariance was singular."""
+        """Compute quadratic scores of x; return whether a covariance was singular."""
         cdef Py_ssize_t d = self.s.d, i, j, k, q, width = self.width
-        cdef double total = self.total(), nu = self.recipe.pooled_rows, square, half, share, score
+        cdef double total = self.total(), nu = self.spec.pooled_rows, square, half, share, score
         cdef double other = -INFINITY
         cdef double* row
         if nu > 0.0:
             memset(&self.pooled[0, 0], 0, d * d * sizeof(double))
             self.pool(&self.pooled[0, 0], d)
         for q in range(self.c):
-            k = self.recipe.order[q]
+            k = self.spec.order[q]
             score = -INFINITY
             if self.N[k] > 0.0:
                 share = 1.0 / (self.n[k] + nu)
@@ -440,30 +432,23 @@ cdef class StepSolver:
                 f[0] = score - other if self.c == 2 else INFINITY
         return 0
 
-    def plain(
-        self,
-        const double[:, ::1] X,
-        const Py_ssize_t[::1] codes,
-        Py_ssize_t delay,
-        Py_ssize_t start,
-        Py_ssize_t stop,
-        double[:, ::1] scores,
+    def run_steps(
+        self, const double[:, ::1] X, const Py_ssize_t[::1] codes, Py_ssize_t delay,
+        Py_ssize_t start, Py_ssize_t stop, double[:, ::1] scores
     ):
-        """Steps ``start`` to ``stop``: score row t, then learn row t - delay.
+        """Take steps ``start`` to ``stop``: score row t, then learn row t - delay.
 
-        Returns the step before which a problem was singular, with nothing of that step done, or
-        ``stop``.
+        Return the step of a singular problem, with nothing of that step done, or ``stop``.
         """
         cdef Py_ssize_t t, q, rows = X.shape[0]
-        cdef bint nothing = True
+        cdef bint is_empty
         with nogil:
             for t in range(start, stop):
                 if t < rows:
-                    nothing = True
+                    is_empty = True
                     for q in range(self.c):
-                        if self.N[q] > 0.0:
-                            nothing = False
-                    if nothing:
+                        is_empty = is_empty and self.N[q] == 0.0
+                    if is_empty:
                         for q in range(self.problems):
                             scores[t, q] = 0.0
                     elif self.score(&X[t, 0], &scores[t, 0]):
@@ -474,11 +459,7 @@ cdef class StepSolver:
         return stop
 
     def learn_rows(
-        self,
-        const double[:, ::1] X,
-        const Py_ssize_t[::1] codes,
-        Py_ssize_t start,
-        Py_ssize_t stop,
+        self, const double[:, ::1] X, const Py_ssize_t[::1] codes, Py_ssize_t start, Py_ssize_t stop
     ):
         """Learn these rows without scoring any."""
         cdef Py_ssize_t i

@@ -65,7 +65,7 @@ FUSED ONE_PER_CPU static void join(
     }
 }
 
-/* How the ridge of a step differs from that of the walk, E = b s^2 v - beta, and the shift of its
+/* How the ridge of a step differs from that of A, E = b s^2 v - beta, and the shift of its
    origin, dq = s (m - c) - q. Returns the squared length of dq; `least` is the smallest E. */
 ANY_ORDER ONE_PER_CPU static double ridge_of_step(
     ptrdiff_t d, const double *restrict v, const double *restrict m, const double *restrict s,

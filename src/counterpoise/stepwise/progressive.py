@@ -1,14 +1,14 @@
-"""Exact scores at every step: what the model thought of each row just before it learned that row.
+"""Exact scores at every step: of each row by the model just before it learns that row.
 
-Nothing feeds back from a score to the model, so all models of a stream are known as soon as the
-stream is. Three paths, one result:
+Scores have no effect on the model, so the stream determines all its models. Three paths, one
+result:
 
-- *plain*: each model is solved anew, by elimination. For few features, several classes, and the
-  first rows of a stream.
-- *walk*: the models of a block of steps differ by scalars and a low-rank part, and are solved at
-  once from one inverse that is kept between blocks, with a bound on the error of each score. For
-  many features.
-- *slow*: the classifier's own solver, for ``ridge="gcv"`` and for singular systems.
+- *steps*: each model is solved by elimination. For few features, several classes, and the first
+  rows of a stream.
+- *blocks*: the models of a block of steps differ by scalars and a low-rank part, and are solved
+  together from one inverse that is kept between blocks, with a bound on the error of each score.
+  For many features.
+- *solver*: the classifier's own solver, for ``ridge="gcv"`` and for singular systems.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from threading import Event
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.arrays import Labels, Matrix
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.fitted import SLICE
 from counterpoise.moments.classes import Classes, n_score_columns
@@ -34,18 +34,14 @@ from counterpoise.solver.scores import solve_scores
 from counterpoise.stepwise._block_scorer import BlockScorer
 from counterpoise.stepwise._step_solver import SolverSpec, StepSolver
 
-MIN_FEATURES_FOR_BLOCKS = (
-    50  # features from which blocks are faster than elimination (benchmarks/progressive.py)
-)
-BLOCK = ((100, 16), (256, 24), (None, 64))  # steps of a block, for features below these numbers
-BLOCKS = 64  # blocks between two looks for signals
-FLOPS_PER_SIGNAL_CHECK = (
-    1e9  # steps of elimination, of which a problem of d features takes d³, between two looks
-)
+MIN_FEATURES_FOR_BLOCKS = 50  # below, elimination is faster (benchmarks/progressive.py)
+STEPS_PER_BLOCK = ((100, 16), (256, 24), (np.inf, 64))  # for features below these numbers
+BLOCKS_PER_SIGNAL_CHECK = 64
+FLOPS_PER_SIGNAL_CHECK = 1e9  # of elimination, which takes d³ for a problem of d features
 SCORE_ERROR_BOUND = 2e-9  # of the error of a score, relative to it if it is more than 1
-MAX_ORIGIN_DISTANCE = (
-    1e4  # squared length, times the ridge, of an origin that would cost blocks their digits
-)
+MAX_ORIGIN_DISTANCE = 1e4  # squared and times the ridge: beyond, blocks would lose digits
+MIN_ROWS_PER_PART = 1000  # of a thread: fewer are not worth its start
+PARTS_PER_THREAD = 4  # several, because the first rows of a stream take longer than others
 
 
 def progressive_scores(
@@ -59,8 +55,9 @@ def progressive_scores(
     taken: range | None = None,
     halt: Event | None = None,
 ) -> Matrix:
-    """Score each row by the exact model just before it, and let the moments learn it. Shapes:
-    classes (c,), X (n, d), codes (n,); returns (n, problems).
+    """Return scores (n, problems) of rows X (n, d) by the exact model just before each.
+
+    The moments learn the rows. Only the steps ``taken`` are taken.
     """
     if taken is None:
         taken = range(len(X) + delay)
@@ -74,39 +71,46 @@ def progressive_scores(
         return np.concatenate(parts)
     rows, steps = len(X), taken.stop
     result = np.zeros((rows, n_score_columns(len(classes))))
-    size = _block(options, moments, X)
+    size = _block_size(options, moments, X)
     scorer = BlockScorer(solver_spec(options, moments, classes), moments, size)
     at = taken.start
     while at < steps:
         _check_interrupted(halt)
         if options.ridge != "gcv":
-            now = _length(moments, size)
-            stop = _next(at, rows, steps, now)
-            if size and _in_blocks(options, moments, X, at, delay):
+            now = size  # steps of the next block: fewer while a class has few rows
+            while now > 8 and now > moments.n.min():
+                now //= 2
+            # The end of a block, where steps check whether blocks can take over.
+            stop = rows if at < rows else steps
+            if size:
+                stop = min((at // now + 1) * now, stop)
+            if size and _allows_blocks(options, moments, X, at, delay):
                 # What allows a block allows the next, unless an origin or a weight may shrink.
                 steady = now == size and options.scale is not None and not options.decay.is_active
-                begun, far = at, min(stop + (BLOCKS - 1) * size, rows) if steady else stop
-                at = scorer.walk(X, codes, delay, at, far, now, SCORE_ERROR_BOUND, result)
+                last = min(stop + (BLOCKS_PER_SIGNAL_CHECK - 1) * size, rows) if steady else stop
+                begun = at
+                at = scorer.run_blocks(X, codes, delay, at, last, now, SCORE_ERROR_BOUND, result)
                 if at > begun:
                     continue
-            at = _plain(scorer, X, codes, delay, at, stop, result, halt)
+            at = _run_steps(scorer, X, codes, delay, at, stop, result, halt)
             if at == stop:
                 continue
-        # What is left is a step that only the classifier's own solver can take.
+        # Only the classifier's own solver can take this step.
         if at < rows and moments.n.any():
-            result[at] = _slow(options, moments, classes, X[at])
+            solved = solve_scores(moments, Classes.for_labels(moments, classes), options)
+            result[at] = solved.of(X[at : at + 1])[0]
         scorer.learn_rows(X, codes, max(at - delay, 0), max(at + 1 - delay, 0))
         at += 1
     return result[taken.start :]
 
 
 def _check_interrupted(halt: Event | None) -> None:
-    """Take no more steps if somebody wants none."""
+    """Raise if another thread has failed."""
     if halt is not None and halt.is_set():
         raise CancelledError
 
 
-def _plain(
+def _run_steps(
     scorer: StepSolver,
     X: Matrix,
     codes: NDArray[np.intp],
@@ -116,36 +120,29 @@ def _plain(
     f: Matrix,
     halt: Event | None,
 ) -> int:
-    """Take steps one by one, in pieces between which Python looks for signals."""
-    piece = max(int(FLOPS_PER_SIGNAL_CHECK / X.shape[1] ** 3), 1)
+    """Take steps one by one, in parts between which Python handles signals; return the next."""
+    part = max(int(FLOPS_PER_SIGNAL_CHECK / X.shape[1] ** 3), 1)
     while at < stop:
         _check_interrupted(halt)
-        end = min(at + piece, stop)
-        at = scorer.plain(X, codes, delay, at, end, f)
+        end = min(at + part, stop)
+        at = scorer.run_steps(X, codes, delay, at, end, f)
         if at < end:  # a singular problem
             break
     return at
 
 
-def _slow(options: Options, moments: Moments, classes: Labels, x: Vector) -> Vector:
-    """Scores of one row by the classifier's own solver."""
-    f: Vector = solve_scores(moments, Classes.for_labels(moments, classes), options).of(x[None])[0]
-    return f
-
-
 def solver_spec(options: Options, moments: Moments, classes: Labels) -> SolverSpec:
-    """What the compiled loops solve. Shapes: classes (c,)."""
+    """Return the problem of the compiled loops."""
     labels = moments.labels.tolist()
     order = np.array([labels.index(label) for label in classes.tolist()])
     balanced = options.class_weight == "balanced"
     factor = by_label(moments.labels, options.class_factors)
     if not balanced:
         factor = factor * by_label(moments.labels, options.class_weight)
-    shrinks = options.ridge == "auto"
     linear = options.pooled_rows is None
     return SolverSpec(
         0.0 if isinstance(options.ridge, str) else float(options.ridge),
-        RIDGE_PRIOR_ROWS if shrinks else 0.0,
+        RIDGE_PRIOR_ROWS if options.ridge == "auto" else 0.0,
         options.decay.rows_per_class(moments.labels),
         factor,
         order,
@@ -157,31 +154,17 @@ def solver_spec(options: Options, moments: Moments, classes: Labels) -> SolverSp
     )
 
 
-def _block(options: Options, moments: Moments, X: Matrix) -> int:
-    """Steps of a block; 0 where blocks are not possible or do not pay."""
+def _block_size(options: Options, moments: Moments, X: Matrix) -> int:
+    """Return the steps of a block; 0 where blocks are not possible or not faster."""
     if X.shape[1] < MIN_FEATURES_FOR_BLOCKS or len(moments.n) != 2:
         return 0
     if options.ridge == 0 or options.pooled_rows is not None:
         return 0
-    return next(steps for below, steps in BLOCK if below is None or X.shape[1] < below)
+    return next(steps for below, steps in STEPS_PER_BLOCK if X.shape[1] < below)
 
 
-def _length(moments: Moments, size: int) -> int:
-    """Steps of the next block: fewer while a class has few rows."""
-    least = moments.n.min()
-    while size > 8 and size > least:
-        size //= 2
-    return size
-
-
-def _next(at: int, rows: int, steps: int, size: int) -> int:
-    """Where a block ends, and the plain path stops to ask whether blocks can take over."""
-    end = rows if at < rows else steps
-    return min((at // size + 1) * size, end) if size else end
-
-
-def _in_blocks(options: Options, moments: Moments, X: Matrix, at: int, delay: int) -> bool:
-    """Whether the next steps can be taken at once: both classes seen, and not too far away."""
+def _allows_blocks(options: Options, moments: Moments, X: Matrix, at: int, delay: int) -> bool:
+    """Return whether both classes were seen, and the origin is not too far away."""
     if at < delay or at >= len(X) or moments.n.min() < 1:
         return False
     if options.scale is not None:
@@ -191,10 +174,6 @@ def _in_blocks(options: Options, moments: Moments, X: Matrix, at: int, delay: in
     a = class_total_weights(moments.labels, moments.N, targets(2), *weights)[0]
     ridge = decaying_ridge(a, moments.n) if options.ridge == "auto" else float(options.ridge)
     return float(ridge * (origin @ origin)) < MAX_ORIGIN_DISTANCE
-
-
-MIN_ROWS_PER_PART = 1000  # rows of a part: fewer are not worth the beginning
-PARTS_PER_THREAD = 4  # for each thread: the first rows of a stream take longer than others
 
 
 def threaded_scores(
@@ -207,7 +186,7 @@ def threaded_scores(
     fixed: FittedMap | None,
     threads: int,
 ) -> Matrix:
-    """What :func:`progressive.scores` returns, and does to the moments, by so many threads."""
+    """Return the result of :func:`progressive_scores`, by several threads."""
     rows = len(X)
     parts = min(PARTS_PER_THREAD * threads, rows // MIN_ROWS_PER_PART)
     if threads == 1 or parts < 2:
@@ -226,9 +205,11 @@ def threaded_scores(
                         progressive_scores, options, own, classes, *part, delay, fixed, steps, halt
                     )
                 )
-                if last < rows:
-                    arrived = slice(seen, max(last - delay, 0))
-                    _learn(moments, options, X[arrived], codes[arrived], fixed)
+                if last < rows:  # learn the rows of the part in bulk
+                    mine = slice(seen, max(last - delay, 0))
+                    rows_of = [np.flatnonzero(codes[mine] == k) for k in range(len(moments.n))]
+                    known = moments.labels, None, options.decay, moments.anchor, fixed
+                    moments.append(moments_of(X[mine], rows_of, *known), options.decay)
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             for future in done:
                 future.result()
@@ -236,16 +217,3 @@ def threaded_scores(
         except BaseException:
             halt.set()  # else an error, or a signal, would wait for all parts
             raise
-
-
-def _learn(
-    moments: Moments,
-    options: Options,
-    X: Matrix,
-    codes: NDArray[np.intp],
-    fixed: FittedMap | None,
-) -> None:
-    """Let moments learn rows in bulk."""
-    rows_of = [np.flatnonzero(codes == k) for k in range(len(moments.n))]
-    chunk = moments_of(X, rows_of, moments.labels, None, options.decay, moments.anchor, fixed)
-    moments.append(chunk, options.decay)

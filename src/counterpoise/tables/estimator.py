@@ -92,7 +92,7 @@ def widen_maps(given: Any, names: list[str]) -> Any:
     if isinstance(given, tuple):
         return tuple(widen_maps(one, names) for one in given)
     if isinstance(given, FittedMap) and len(given.mean) < len(names):
-        return given.placed(np.arange(len(given.mean)), names)[0]
+        return given.with_features(np.arange(len(given.mean)), names)[0]
     return given
 
 

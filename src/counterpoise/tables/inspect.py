@@ -14,7 +14,7 @@ from counterpoise.engine.parameters import name_of
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.summary import summarize
 from counterpoise.feature_maps.fitted import feature_map_name
-from counterpoise.solver.class_weights import spread
+from counterpoise.solver.class_weights import affine
 from counterpoise.solver.score_functions import LinearScores
 from counterpoise.solver.scores import condition
 from counterpoise.tables.estimator import Model, as_auto, as_ridge
@@ -52,11 +52,11 @@ def standardized_coefficients(stored: TableModel) -> tuple[list[str], Matrix | N
     if isinstance(model.scores().solution, LinearScores):
         solution = model.state.solve_imputed(model.options).solution
         assert isinstance(solution, LinearScores)
-        weights = solution.coef * spread(model.state.imputed_moments)
+        weights = solution.coef * affine(model.state.imputed_moments, "standard")[1]
     fixed = model.state.fixed
     if fixed is None:
         return names, weights, None
-    return unique(fixed.names(names)), weights, fixed.map.text
+    return unique(fixed.map.names(names)), weights, fixed.map.text
 
 
 def by_class(model: RidgeModel) -> tuple[Matrix, Matrix, Vector]:
@@ -66,7 +66,7 @@ def by_class(model: RidgeModel) -> tuple[Matrix, Matrix, Vector]:
     largest difference of the logarithms of the deviations.
     """
     moments, classes = model.state.imputed_moments, model.state.classes
-    slot, s = classes.slots[classes.seen], spread(moments)
+    slot, s = classes.slots[classes.seen], affine(moments, "standard")[1]
     n = moments.n[slot, None]
     mean = moments.anchor + moments.mean[slot]
     deviation = np.sqrt(np.einsum("kjj->kj", moments.C[slot]) / n)

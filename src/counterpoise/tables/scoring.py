@@ -24,7 +24,7 @@ from counterpoise.evaluate.metrics import Confusion
 from counterpoise.explanation import Explanation
 from counterpoise.moments.classes import n_score_columns
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
-from counterpoise.solver.score_functions import clip_infinite, one_vs_rest_log_odds
+from counterpoise.solver.score_functions import one_vs_rest_log_odds
 from counterpoise.solver.scores import Scores
 from counterpoise.tables.estimator import Model, chunks_per_scoring
 from counterpoise.tables.records import MAX_RECENT_SCORES, Window
@@ -95,7 +95,7 @@ class TableScorer(PredictionEncoder):
         """Encode the rows of a chunk as :meth:`encode` does, and score them."""
         encoded = self.encode(chunk, apart, has_labels)
         if not encoded.X.shape[0]:
-            return ScoredChunk(encoded, np.empty((0, self.scores.classes.problems)))
+            return ScoredChunk(encoded, np.empty((0, self.scores.classes.n_scores)))
         return ScoredChunk(encoded, self.scores.of(encoded.X))
 
     def explain(self, X: Rows) -> Explanation:
@@ -112,8 +112,8 @@ def ranking_scores(f: Matrix, scores: Scores) -> Matrix:
 
     That is the score of the second of two classes, or the log-odds of each against all others.
     """
-    if scores.classes.problems == 1:
-        return clip_infinite(f)
+    if scores.classes.n_scores == 1:
+        return np.nan_to_num(f)
     assert scores.link is not None
     return one_vs_rest_log_odds(scores.link.slopes[0] * f)
 
