@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 import pytest
-from forks import MAIN, Forks
+from fork_server import MAIN, ForkServer
 from hypothesis import settings
 
 # No test may depend on how fast it is.
@@ -50,7 +50,7 @@ def run(capfdbinary, monkeypatch, tmp_path):
 @pytest.fixture(scope="session")
 def forks():
     """Python programs that start at once."""
-    with Forks() as server:
+    with ForkServer() as server:
         yield server
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.ipc
-from forks import import_commands
+from fork_server import import_commands
 
 import counterpoise.cli.app
 import counterpoise.tables.model

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from beside import a_year, cut_into_days, distance, random_selection
+from ledgers import a_year, cut_into_days, distance, random_selection
 from paper.datasets import load
 
 from benchmarks import report

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mutants import CHANGES, SEALED, change_ledger, ledger_answers, mutate_bytes, reseal
+from ledgers import CHANGES, SEALED, change_ledger, ledger_answers, mutate_bytes, reseal
 
 from benchmarks import report
 from benchmarks.proofs import mutations

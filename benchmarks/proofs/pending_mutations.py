@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from late_labels import spoil_store
+from delayed_labels import spoil_store
 
 import counterpoise.tables.delayed_labels
 from benchmarks import report

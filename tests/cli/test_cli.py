@@ -21,9 +21,9 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet
 import pytest
-from forks import MAIN, PIPE
+from builders import data_set, stream
+from fork_server import MAIN, PIPE
 from paper.datasets import VARIABLE
-from samples import data_set, stream
 from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier

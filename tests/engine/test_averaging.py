@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from samples import assert_close, stream
+from builders import assert_close, stream
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.engine import parameters

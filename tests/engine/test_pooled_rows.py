@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from samples import assert_close, assert_same_model, stream
+from builders import assert_close, assert_same_model, stream
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.engine.parameters import LINEAR, map_name, name_of, pooling_of

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from builders import assert_close, assert_same_model, data_set, stream
 from paper.protocol import evaluate_fold, fold
-from samples import assert_close, assert_same_model, data_set, stream
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier, TableClassifier
 from counterpoise.engine.parameters import CANDIDATES, LINEAR, RIDGES

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from samples import stream
+from builders import stream
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.online import AROW, LS, RLS

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from beside import a_year
-from mutants import CHANGES, SEALED, change_ledger, ledger_answers, mutate_bytes, reseal
+from ledgers import CHANGES, SEALED, a_year, change_ledger, ledger_answers, mutate_bytes, reseal
 
 from counterpoise import Ledger
 from counterpoise.errors import DataError

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from beside import DAY, a_year
+from ledgers import DAY, a_year
 from scipy import stats
 
 from counterpoise import BalancedRidgeClassifier, Ledger

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from forks import PIPE
+from fork_server import PIPE
 
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder

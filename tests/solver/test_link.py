@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from builders import assert_close, stream
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import assert_close, stream
 from scipy.stats import t as student
 
 from counterpoise import BalancedRidgeClassifier

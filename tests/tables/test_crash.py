@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from forks import NOWHERE
+from fork_server import NOWHERE
 from pipelines import FORMATS
 
 from counterpoise.atomic_write import locked

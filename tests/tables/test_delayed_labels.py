@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from late_labels import DYING, spoil_store
-from nightly_job import NightlyJob
-from samples import assert_close
+from builders import assert_close
+from delayed_labels import DYING, NightlyJob, spoil_store
 
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.tables.event_store import EventStore, pending_path

@@ -6,7 +6,7 @@ import signal
 
 import pandas as pd
 import pytest
-from late_labels import DYING, OPTIONS, PLAIN, learned, of_day, write_days
+from delayed_labels import DYING, OPTIONS, PLAIN, learned, of_day, write_days
 
 from counterpoise.tables.event_store import EventStore, pending_path
 

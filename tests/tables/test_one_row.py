@@ -5,8 +5,8 @@ import shutil
 
 import numpy as np
 import pytest
-from late_labels import OPTIONS, of_day, write_days
-from samples import assert_close
+from builders import assert_close
+from delayed_labels import OPTIONS, of_day, write_days
 
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.tables.event_store import EventStore, pending_path

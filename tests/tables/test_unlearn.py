@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from samples import learn
+from builders import learn
 
 from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.estimators.auto import wrap_engine
