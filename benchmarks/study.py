@@ -56,12 +56,12 @@ class Study:
     def __post_init__(self):
         self.found, self.metrics = {}, (*self.metrics, "seconds")
 
-    def run(self, options):
-        """Run what the options choose and keep all other results."""
+    def run(self, only=None, sets=None, runs=None, missing=False, processes=-1):
+        """Run some learners on some sets, or only what has no result; keep all other results."""
         self.read()
-        self.runs = options.runs or self.runs
-        learners, sets = options.only or [*self.learners], options.sets or [*self.sets]
-        if not options.missing:
+        self.runs = runs or self.runs
+        learners, sets = only or [*self.learners], sets or [*self.sets]
+        if not missing:
             for pair in itertools.product(sets, learners):
                 self.found.pop(pair, None)
         for name in sets:
@@ -69,7 +69,7 @@ class Study:
             for run in range(self.runs):
                 todo = [one for one in learners if (run, 0) not in self.found.get((name, one), {})]
                 jobs += [delayed(self._run_folds)(name, run, todo)] if todo else []
-            for pair, fold, values in itertools.chain(*Parallel(options.processes)(jobs)):
+            for pair, fold, values in itertools.chain(*Parallel(processes)(jobs)):
                 self.found.setdefault(pair, {})[fold] = values
             if jobs:
                 self.write()
@@ -185,4 +185,5 @@ def main(doc, studies):
         for given, known in ((options.only, study.learners), (options.sets, study.sets)):
             if unknown := {*(given or ())} - {*known}:
                 parser.error(f"{name} must be run on {', '.join(known)}; got {unknown}")
-        write(study.run(options))
+        chosen = options.only, options.sets, options.runs, options.missing, options.processes
+        write(study.run(*chosen))

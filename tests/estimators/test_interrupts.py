@@ -1,6 +1,6 @@
 """Signals into calls that succeed or fail: a model is as before or as after, bit by bit.
 
-``benchmarks/interrupts.py`` sends 10,000 of them.
+``benchmarks/proofs/kills.py`` sends 10,000 of them.
 """
 
 import contextlib

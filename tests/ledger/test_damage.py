@@ -1,6 +1,6 @@
 """A changed ledger is refused in one line, and a query reads one state of the file.
 
-benchmarks/mutations.py changes ledgers in many more ways.
+benchmarks/proofs/mutations.py changes ledgers in many more ways.
 """
 
 import json

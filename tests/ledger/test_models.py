@@ -1,6 +1,6 @@
 """The model of any selection is the one that a fresh classifier learns from just those rows.
 
-benchmarks/ledger_models.py asks for 200 selections of each set.
+benchmarks/proofs/ledger.py asks for 200 selections of each set.
 """
 
 import numpy as np

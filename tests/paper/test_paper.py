@@ -512,7 +512,7 @@ def test_the_tracked_orders_are_those_that_are_run_here(name, runs, methods):
 
 
 def test_the_same_seeds_give_the_same_tables_bit_for_bit(paper, quick, tmp_path):
-    # benchmarks/repeated.py makes the whole run twice.
+    # benchmarks/proofs/repeated.py makes the whole run twice.
     stages = (
         "table2",
         "gmeans",

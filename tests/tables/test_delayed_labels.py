@@ -379,7 +379,7 @@ def test_a_full_disk_is_one_error(run, forks, tmp_path):
 
 @pytest.mark.slow
 def test_damaged_stores_are_refused(run, tmp_path):
-    """A short version of benchmarks/mutations.py."""
+    """A short version of benchmarks/proofs/mutations.py."""
     frame = payments(0)
     run("learn", events(frame, "e.csv"), *LEARN)
     run("learn", "--labels", labels(frame.iloc[:20], "l.csv"), "--model", "m")
@@ -412,7 +412,7 @@ def test_damaged_stores_are_refused(run, tmp_path):
 
 @pytest.mark.slow
 def test_a_nightly_job_of_ten_days(run, tmp_path, monkeypatch):
-    """A short version of benchmarks/nightly.py."""
+    """A short version of benchmarks/proofs/kills.py."""
     job = NightlyJob(tmp_path, lambda *given: run(*given).err, days=10, events=60)
     monkeypatch.chdir(job.job)
     for day in range(10):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from counterpoise.moments.moments import Moments
 
 
-# Nanoseconds of sparse and dense rows, as benchmarks/sparse.py measures them.
+# Nanoseconds of sparse and dense rows, as benchmarks/speed/bulk.py measures them.
 DENSE, PAIR, PASSES, CALLS = 0.025, 3.0, 6.5, 1e6
 MAX_CACHED_ONES = (
     1 << 16
@@ -198,7 +198,7 @@ def sparse(
 
 
 def _dense_is_faster(X: Any) -> bool:
-    """Whether it is quicker to fill the zeros in, by what benchmarks/sparse.py measured.
+    """Whether it is quicker to fill the zeros in, by what benchmarks/speed/bulk.py measured.
 
     A dense row costs d² products of a processor's full speed, a sparse one as many as it has pairs
     of entries, at a hundredth of that speed, and all of them together some passes over the scatter.

@@ -163,7 +163,7 @@ ANY_ORDER ONE_PER_CPU static void symmetric_more(
 /* Products of features: S += R'R, up to widths at which BLAS has got going. */
 
 #if defined(__GNUC__)
-/* Features up to which these loops are faster than dsyrk (benchmarks/bulk.py), and up to which rows
+/* Features up to which these loops are faster than dsyrk (benchmarks/speed/bulk.py), and up to which rows
    as they are serve as well as panels. */
 #define WIDEST 512
 #define NARROW 96

@@ -91,7 +91,7 @@ class Link:
         return p
 
 
-NODES = 48  # of the Student t (benchmarks/probability.py)
+NODES = 48  # of the Student t (benchmarks/proofs/probability.py)
 PRIOR_ROWS = 10.0  # rows with which a class has half a say about the slope
 MAX_COMPARED_CLASSES = (
     64  # of a class that the slope looks at: it would take c² time and memory for all

@@ -15,7 +15,7 @@ from counterpoise import validation
 
 cdef double MAX_ABS_VALUE = validation.MAX_ABS_VALUE
 cdef Py_ssize_t FEW = 16  # classes up to which inverses and links of single events are kept
-cdef Py_ssize_t WIDE = 48  # features from which weights follow (benchmarks/events.py)
+cdef Py_ssize_t WIDE = 48  # features from which weights follow (benchmarks/speed/events.py)
 
 
 def learn_all(

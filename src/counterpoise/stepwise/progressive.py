@@ -35,7 +35,7 @@ from counterpoise.stepwise._block_scorer import BlockScorer
 from counterpoise.stepwise._step_solver import SolverSpec, StepSolver
 
 MIN_FEATURES_FOR_BLOCKS = (
-    50  # features from which blocks are faster than elimination (benchmarks/progressive.py)
+    50  # features from which blocks are faster than elimination (benchmarks/speed/progressive.py)
 )
 BLOCK = ((100, 16), (256, 24), (None, 64))  # steps of a block, for features below these numbers
 BLOCKS = 64  # blocks between two looks for signals
