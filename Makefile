@@ -32,7 +32,6 @@ check: $(VENV)/installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(PY) tools/layers.py
 	$(PY) tools/check_structure.py
 	$(PY) tools/check_docs.py
 
