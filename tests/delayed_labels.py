@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from builders import write_frame
 
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.modelfile import container as modelfile
@@ -297,12 +298,7 @@ class NightlyJob:
     def _write(self, frame, name, kind):
         frame = frame[~frame.customer.isin(self.erased)].drop(columns="fraud")
         path = self.inputs / f"{name}.{kind}"
-        if kind == "parquet":
-            frame.to_parquet(path, index=False)
-        elif kind == "jsonl":
-            frame.to_json(path, orient="records", lines=True, double_precision=15)
-        else:
-            frame.to_csv(path, index=False)
+        write_frame(frame, str(path))
         return str(Path("..", "inputs", path.name))
 
     def _write_labels(self, pairs, name):
