@@ -99,7 +99,7 @@ clean:
 	rm -rf $(VENV) build dist
 
 # The build tools go in first: an isolated editable install breaks at the next edit of a .pyx.
-# setuptools is for dependencies that come as source (pyspark), which are built beside us then.
+# setuptools is for dependencies that come as source (pyspark), which are built in the same environment.
 $(VENV)/tools: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -q --upgrade pip

@@ -194,7 +194,7 @@ def serve(address, ready):
     os.close(ready)
     while True:
         if 0 in select.select([0, listener], [], [])[0]:
-            sys.exit()  # whoever started this has gone
+            sys.exit()  # the process that started this has ended
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:  # keepers that are done
                 pass
@@ -228,7 +228,9 @@ def _keep(link, child, given):
 
 def _become(request, given):
     """Take the descriptors, the environment and the folder of a request."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # the runner of the tests may ignore it
     apart = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 2 * MAX_DESCRIPTORS) for descriptor in given]
     for descriptor in (0, 1, 2, *given):
         os.close(descriptor)

@@ -66,19 +66,19 @@ def same_weights(model, names, fresh, X, tolerance=1e-10):
     assert off <= tolerance, off
 
 
-def random_selection(rng, beside):
+def random_selection(rng, reference):
     """Return arguments of model(), and the weights of the rows that they select."""
-    first, last = beside.day.min(), beside.day.max() + 1
+    first, last = reference.day.min(), reference.day.max() + 1
     span = int(rng.integers(20, last - first + 1))
     begin = int(rng.integers(first, last - span + 1))
-    named, inside = {}, np.ones(len(beside.day), dtype=bool)
+    named, inside = {}, np.ones(len(reference.day), dtype=bool)
     if rng.random() < 0.7:
         named["since"] = format_time(begin * DAY)
-        inside &= beside.day >= begin
+        inside &= reference.day >= begin
     if rng.random() < 0.7:
         named["until"] = format_time((begin + span) * DAY)
-        inside &= beside.day < begin + span
-    for name, values in beside.segment.items():
+        inside &= reference.day < begin + span
+    for name, values in reference.segment.items():
         known = np.unique(values[inside]).tolist()
         some = rng.choice(known, int(rng.integers(1, len(known) + 1)), replace=False).tolist()
         way = rng.integers(0, 4)
@@ -94,12 +94,12 @@ def random_selection(rng, beside):
     if rng.random() < 0.4:
         out = rng.choice(np.arange(begin, begin + span), 3).tolist()
         named["exclude"] = [format_time(day * DAY) for day in out]
-        inside &= ~np.isin(beside.day, out)
+        inside &= ~np.isin(reference.day, out)
     weight = inside.astype(float)
     if rng.random() < 0.5 and inside.any():
         half_life = float(rng.uniform(3.0, 100.0))
         named["half_life"] = half_life if rng.random() < 0.5 else f"{half_life!r}d"
-        age = beside.day[inside].max() - beside.day[inside]
+        age = reference.day[inside].max() - reference.day[inside]
         weight[inside] = 2.0 ** (-age / half_life)
     return named, weight
 
