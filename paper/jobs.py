@@ -98,7 +98,7 @@ class Settings:
             file.write((json.dumps(dict(sorted(found.items())), indent=1) + "\n").encode())
 
 
-def machine() -> dict[str, Any]:
+def machine(*packages: str) -> dict[str, Any]:
     """Return versions, BLAS, processor and system of this process, without any path."""
     processor = platform.processor() or platform.machine()
     listed = Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
@@ -107,7 +107,7 @@ def machine() -> dict[str, Any]:
             processor = line.split(":", 1)[1].strip()
             break
     blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
-    names = ("counterpoise", "numpy", "scipy", "scikit-learn")
+    names = ("counterpoise", "numpy", "scipy", "scikit-learn", *packages)
     return {
         "python": platform.python_version(),
         **{name: version(name) for name in names},

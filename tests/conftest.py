@@ -1,4 +1,4 @@
-"""The command line, run within the tests or beside them; what is left out, what is covered."""
+"""Fixtures for the command line; distribution, selection and coverage of the tests."""
 
 import collections
 import gc
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 import pytest
-from forks import MAIN, Forks
+from fork_server import MAIN, ForkServer
 from hypothesis import settings
 
 # No test may depend on how fast it is.
@@ -25,7 +25,7 @@ class Done(NamedTuple):
 
 @pytest.fixture
 def run(capfdbinary, monkeypatch, tmp_path):
-    """Run ``counterpoise`` in a folder of its own."""
+    """Run ``counterpoise`` in a temporary folder."""
     from counterpoise.cli import main  # not before coverage has begun
 
     monkeypatch.chdir(tmp_path)
@@ -49,14 +49,14 @@ def run(capfdbinary, monkeypatch, tmp_path):
 
 @pytest.fixture(scope="session")
 def forks():
-    """Python programs that start at once."""
-    with Forks() as server:
+    """Start Python programs quickly."""
+    with ForkServer() as server:
         yield server
 
 
 @pytest.fixture
 def start(forks, tmp_path):
-    """Start ``counterpoise`` as a process of its own, in a folder of its own."""
+    """Start ``counterpoise`` as a separate process in a temporary folder."""
 
     def call(*arguments, **options):
         return forks.start(["-c", MAIN, *arguments], **{"cwd": tmp_path, **options})
@@ -64,12 +64,12 @@ def start(forks, tmp_path):
     return call
 
 
-# Who runs what
+# Distribution to workers
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Hand out a twelfth of a file at a time: who asks for every test waits for many answers."""
+    """Give a worker a twelfth of a file at a time, because single tests need many messages."""
     from xdist.scheduler import LoadGroupScheduling
 
     class Twelfths(LoadGroupScheduling):
@@ -82,9 +82,9 @@ def pytest_xdist_make_scheduler(config, log):
     return Twelfths(config, log)
 
 
-# What make quick leaves out
+# Selection: make quick leaves slow tests out
 
-# Examples in pages and docstrings have no place for a marker.
+# Examples in pages and docstrings cannot have a marker.
 SLOW_EXAMPLES = (
     "docs/decisions.md",
     "docs/ledger.md",
@@ -106,12 +106,12 @@ def pytest_collection_modifyitems(items):
         name = item.nodeid.split("[")[0]
         item.stash[FIRST] = name not in seen
         seen.add(name)
-    # What one worker must do alone comes first, or the other would wait for it at the end.
+    # Groups for one worker come first, or the other worker would wait for them at the end.
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
 def pytest_collection_finish():
-    """Have the collector pass over what is there for good: a look at all of it takes 0.3 s."""
+    """Let the garbage collector ignore permanent objects: visiting all of them takes 0.3 s."""
     gc.collect()
     gc.freeze()
 
@@ -128,7 +128,7 @@ def pytest_sessionfinish(session):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node):
-    """Hear from a worker what it left out; all have left out the same."""
+    """Take the tests that a worker left out; all workers left out the same."""
     left_out.update(getattr(node, "workeroutput", {}).get("left_out", {}) if not left_out else {})
 
 
@@ -141,15 +141,15 @@ def pytest_terminal_summary(terminalreporter, config):
     terminalreporter.line(f"{left_out.total():5} tests are marked slow; make test runs them")
 
 
-# What coverage follows: it makes Python half as slow again, most tests have many cases, and slow
-# ones run through what others have run through before.
+# Coverage: it makes Python half as slow again, most tests have many cases, and slow tests run
+# code that other tests have run.
 
 FIRST = pytest.StashKey[bool]()
 
 
 @contextmanager
-def followed(tracers):
-    """Have coverage follow with those tracers, of this thread and of new ones; or with none."""
+def traced(tracers):
+    """Use the tracers of coverage for this thread and for new ones, or none."""
     before = sys.gettrace(), threading.gettrace()
     for one, tracer in zip((sys, threading), tracers, strict=True):
         one.settrace(tracer)
@@ -160,33 +160,33 @@ def followed(tracers):
             one.settrace(tracer)
 
 
-NOBODY = None, None
-coverage = NOBODY
+NO_TRACERS = None, None
+coverage = NO_TRACERS
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
-    """Have coverage follow the imports of one worker: those of the others are the same."""
+    """Trace the imports of one worker: the imports of the others are the same."""
     worker = getattr(session.config, "workerinput", {"workerid": "gw0"})["workerid"]
-    with followed((sys.gettrace(), threading.gettrace()) if worker == "gw0" else NOBODY):
+    with traced((sys.gettrace(), threading.gettrace()) if worker == "gw0" else NO_TRACERS):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop():
-    """Have coverage follow nothing between tests."""
+    """Trace nothing between tests."""
     global coverage
-    with followed(NOBODY) as coverage:
+    with traced(NO_TRACERS) as coverage:
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Have coverage follow the first case of every test that is not slow, and no other.
+    """Trace the first case of every test that is not slow.
 
-    Nor tests that send signals: one that is raised within coverage leaves its lock held for ever.
+    Tests that send signals are not traced: a signal raised within coverage leaves its lock taken.
     """
     signals = hasattr(getattr(item, "module", None), "signal")
     wanted = item.stash[FIRST] and not signals and not item.get_closest_marker("slow")
-    with followed(coverage if wanted else NOBODY):
+    with traced(coverage if wanted else NO_TRACERS):
         return (yield)

@@ -3,7 +3,7 @@
 ``python pipelines.py FORMATS COUNT SEED`` makes a stream in each format; a producer writes it
 into a learner, both in a process group of their own. A signal to the group stops them, again and
 again, until COUNT signals were sent; after some of them the stream comes to its end. Each time its
-files must be those of a run that nobody disturbed. Processes are forked, for they start at once.
+files must be those of an undisturbed run. Processes are forked, because forks start quickly.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.ipc
-from forks import import_commands
+from fork_server import import_commands
 
 import counterpoise.cli.app
 import counterpoise.tables.model

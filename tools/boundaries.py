@@ -1,4 +1,4 @@
-"""Draw docs/boundaries.png: what linear, mapped and choosing models make of three streams."""
+"""Draw docs/boundaries.png: boundaries of linear, mapped and averaging models on three streams."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ RARE, COMMON = "#CC3311", "#0072B2"
 
 
 def moons(rng, rare):
-    """Two half circles, one upside down within the other."""
+    """Return two half circles, one upside down within the other."""
     angle = np.pi * rng.random(len(rare))
     X = np.column_stack([np.cos(angle), np.sin(angle)])
     X[rare] = [1.0, 0.4] - X[rare]
@@ -28,7 +28,7 @@ def moons(rng, rare):
 
 
 def ring(rng, rare):
-    """A spot within a ring."""
+    """Return a spot within a ring."""
     angle = 2.0 * np.pi * rng.random(len(rare))
     radius = np.where(
         rare, 0.35 * rng.random(len(rare)), 0.9 + 0.25 * rng.standard_normal(len(rare))
@@ -37,7 +37,7 @@ def ring(rng, rare):
 
 
 def stripes(rng, rare):
-    """Stripes of both classes, side by side."""
+    """Return stripes of both classes, side by side."""
     X = rng.uniform(-1.5, 1.5, (len(rare), 2))
     X[:, 0] = rng.integers(-1, 2, len(rare)) + 0.5 * rare + 0.1 * rng.standard_normal(len(rare))
     return X
@@ -47,19 +47,19 @@ STREAMS = {"moons": moons, "a spot in a ring": ring, "stripes": stripes}
 
 
 def sample(make, rows, seed):
-    """Rows of which one in ten is rare."""
+    """Return rows of which one in ten is rare."""
     rng = np.random.default_rng(seed)
     rare = rng.random(rows) < 0.1
     return make(rng, rare), rare
 
 
 def g_mean(y, found):
-    """G-mean of truth values."""
+    """Return the G-mean of booleans."""
     return np.sqrt(found[y].mean() * (~found[~y]).mean())
 
 
 def panel(axes, model, X, y, test, title):
-    """Learn rows, and draw them with the boundary that was found."""
+    """Learn rows, and draw them with the boundary of the model."""
     model.fit(X, y)
     low, high = X.min(axis=0) - 0.2, X.max(axis=0) + 0.2
     grid = np.meshgrid(np.linspace(low[0], high[0], 240), np.linspace(low[1], high[1], 240))

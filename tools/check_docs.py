@@ -1,8 +1,7 @@
 """Check the documents: links, the picture of the layers, and numpydoc of all public names.
 
-The examples in them are run by pytest. What users do not call needs one good sentence, which ruff
-demands; here every parameter and every result of the public surface must have its own, and every
-public name an example. The site makes a page of each.
+pytest runs their examples. Internal functions need one sentence, which ruff checks. Here every
+parameter and every result of the public API must have a sentence, and every public name an example.
 """
 
 import inspect
@@ -23,7 +22,7 @@ PUBLIC = [
         )
     ),
 ]  # fmt: skip
-# Of these only some methods are for users, the others for the classifiers.
+# Classes of which only some methods are public.
 TRANSFORMER = {"fit", "transform", "get_feature_names_out"}
 METHODS = {
     "Moments": {"of"},
@@ -41,7 +40,7 @@ METHODS = {
 
 
 def broken_links():
-    """Relative links to files that are not there."""
+    """Yield relative links to files that do not exist."""
     for page in [
         *ROOT.glob("*.md"),
         *ROOT.glob("docs/**/*.md"),
@@ -73,7 +72,7 @@ def wrong_layers():
 
 
 def public():
-    """Module, name and thing of all that is public."""
+    """Yield module, name and object of all public names."""
     for module_name in PUBLIC:
         module = import_module(module_name)
         for name in module.__all__:
@@ -81,7 +80,7 @@ def public():
 
 
 def unshown():
-    """Public names without an example; that of a value is in the docstring of its module."""
+    """Yield public names without an example; a value has it in the docstring of its module."""
     for module, name, thing in public():
         value = not (inspect.isroutine(thing) or inspect.isclass(thing))
         shown = re.findall(r"^ *>>> .*", (module if value else thing).__doc__ or "", re.M)
@@ -90,7 +89,7 @@ def unshown():
 
 
 def unlisted():
-    """What pages and examples import from the package and is not public."""
+    """Yield names that pages and examples import although they are not public."""
     known = {f"{module.__name__}.{name}" for module, name, _ in public()} | set(PUBLIC)
     pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/start/*.md")]
     for page in [*pages, *ROOT.glob("examples/**/*.py")]:
@@ -104,7 +103,7 @@ def unlisted():
 
 
 def called(name, thing):
-    """Methods and properties of a class that users call, those that it inherits from us too."""
+    """Yield public methods and properties of a class, including those inherited from us."""
     for member, made in inspect.getmembers(thing):
         code = getattr(inspect.getattr_static(thing, member), "fget", made)
         ours = (getattr(code, "__module__", None) or "").startswith("counterpoise")
@@ -114,7 +113,7 @@ def called(name, thing):
 
 
 def surface():
-    """Name, callable and docstring of everything that users call."""
+    """Yield name, callable and docstring of every public callable."""
     for module, name, thing in public():
         label = f"{module.__name__}.{name}"
         if inspect.isfunction(thing):
@@ -129,7 +128,7 @@ def surface():
 
 
 def undocumented():
-    """Parameters without a sentence, sentences without a parameter, results without a word."""
+    """Yield parameters and results without a sentence, and sentences without a parameter."""
     for label, function, doc in surface():
         text = inspect.cleandoc(doc or "")
         if not text:
@@ -147,11 +146,11 @@ def undocumented():
             yield f"{label}: documented {sorted(named | fields)}, taken {sorted(taken)}"
         silent = signature.return_annotation in (None, "None", "NoReturn", inspect.Signature.empty)
         if taken and not silent and not re.search(r"^(Returns|Yields)\n---", text, re.M):
-            yield f"{label}: does not say what it returns"
+            yield f"{label}: does not describe its result"
 
 
 def documented(text, section):
-    """Names in a section of a docstring."""
+    """Return the names in a section of a docstring."""
     found = re.search(rf"^{section}\n-+\n(.*?)(\n\n\w[^\n]*\n-+\n|\Z)", text, re.DOTALL | re.M)
     heads = re.findall(r"^\**(\w+(?:, \w+)*)(?: :|$)", found.group(1), re.M) if found else []
     return {name for head in heads for name in head.split(", ")}

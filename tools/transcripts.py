@@ -1,4 +1,4 @@
-"""Write the output of every command in a document anew: python tools/transcripts.py docs/cli.md"""
+"""Rewrite the output of every command in a document: python tools/transcripts.py docs/cli.md"""
 
 import sys
 import tempfile

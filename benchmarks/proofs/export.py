@@ -21,21 +21,21 @@ from counterpoise.tables.model import TableModel
 
 SETS = ["pima-diabetes", "wdbc", "spambase", "cod-rna", "ijcnn1"]
 MAPS = ["linear", "poly2", "rm2", "rff:100", "rm2+rff:100", "auto"]
-LEARNED = 20_000  # rows of a set, from its beginning; all of them are predicted
 
 
-def counterpoise(*words):
-    """Run the command, in this process."""
-    sys.argv = ["counterpoise", *map(str, words)]
-    with contextlib.redirect_stderr(io.StringIO()) as said:
+def run_command(*arguments):
+    """Run the command in this process."""
+    sys.argv = ["counterpoise", *map(str, arguments)]
+    with contextlib.redirect_stderr(io.StringIO()) as printed:
         try:
             command()
         except SystemExit as end:
             if end.code:
-                raise RuntimeError(said.getvalue()) from None
+                raise RuntimeError(printed.getvalue()) from None
 
 
-def outputs(path, frame):
+def run_onnx(path, frame):
+    """Return labels and scores of the exported graph."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     names = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
     feed = {name: frame[[column]].to_numpy(dtype=float) for column, name in names.items()}
@@ -43,17 +43,17 @@ def outputs(path, frame):
     return label, score.ravel()
 
 
-def compared(folder, file, features):
-    """The map, rows, labels that differ, and the largest distance of scores."""
+def compare(folder, file, features):
+    """Return the map, rows, labels that differ, and the largest distance of scores."""
     model, graph = folder / "m.safetensors", folder / "m.onnx"
     model.unlink(missing_ok=True)
     more = [] if features == "linear" else ["--feature-map", features]
-    counterpoise("learn", folder / "some.csv", "--label", "target", "--model", model, *more)
-    counterpoise("export", model, "--output", graph)
+    run_command("learn", folder / "some.csv", "--label", "target", "--model", model, *more)
+    run_command("export", model, "--output", graph)
     chosen = getattr(wrap_engine(TableModel.load(str(model)).model), "best_", None)
-    counterpoise("predict", model, file, "--output", folder / "predicted.csv")
+    run_command("predict", model, file, "--output", folder / "predicted.csv")
     expected = pd.read_csv(folder / "predicted.csv")
-    label, score = outputs(graph, pd.read_csv(file))
+    label, score = run_onnx(graph, pd.read_csv(file))
     differ = int((label != expected["prediction"]).sum())
     distance = float(np.abs(score - expected["score"]).max())
     text = (
@@ -63,20 +63,21 @@ def compared(folder, file, features):
 
 
 def main():
-    lines = []
-    for name in SETS:
+    """Write the table."""
+    options, lines = report.parse(__doc__, rows=20_000, sets=len(SETS)), []
+    for name in SETS[: options.sets]:
         file = Path(os.environ[VARIABLE]) / f"{name}.csv.gz"
         with tempfile.TemporaryDirectory() as folder:
-            pd.read_csv(file, nrows=LEARNED).to_csv(Path(folder) / "some.csv", index=False)
+            pd.read_csv(file, nrows=options.rows).to_csv(Path(folder) / "some.csv", index=False)
             for features in MAPS:
-                text, n, differ, distance = compared(Path(folder), file, features)
+                text, n, differ, distance = compare(Path(folder), file, features)
                 lines.append([f"{name}, {text}", f"{n:,}", differ, f"{distance:.0e}"])
     report.write(
         "export",
         "ONNX against predict",
-        f"Models that have learned the first {LEARNED:,} rows of a set; `counterpoise predict` and "
-        "the exported graph on all of its rows, in ONNX Runtime on the CPU. All operators compute "
-        "in double precision. " + report.machine("onnx", "onnxruntime", "numpy"),
+        f"Models that have learned the first {options.rows:,} rows of a set; `counterpoise "
+        "predict` and the exported graph on all of its rows, in ONNX Runtime on the CPU. All "
+        "operators compute in double precision.",
         report.table(
             ["set and map", "rows", "labels that differ", "largest distance of scores"],
             lines,

@@ -11,7 +11,7 @@ from benchmarks import ROOT, report
 
 
 def tables(folder, workers):
-    """What a run writes, but for times."""
+    """Return the tables of a run, except those with times."""
     command = [sys.executable, "-m", "paper", "--quick", "--out", folder, "--workers", str(workers)]
     subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     results = sorted((Path(folder) / "results").glob("*.csv"))
@@ -19,21 +19,22 @@ def tables(folder, workers):
 
 
 if __name__ == "__main__":
+    report.parse(__doc__)
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
         first, second = tables(one, 2), tables(two, 1)
     assert first.keys() == second.keys()
-    unlike = [name for name in first if first[name] != second[name]]
+    different = [name for name in first if first[name] != second[name]]
     report.write(
         "repeated",
         "The paper's quick run, twice",
-        "Once by two processes, once by one. " + report.machine("numpy", "scipy", "scikit-learn"),
-        f"{len(first)} tables without times, {len(unlike)} of which differ by a bit.",
+        "Once by two processes, once by one process.",
+        f"{len(first)} tables without times, {len(different)} of which differ in a bit.",
         report.table(
             ["table", "bytes", "same"],
             [
-                [name, f"{len(text):,}", "no" if name in unlike else "yes"]
+                [name, f"{len(text):,}", "no" if name in different else "yes"]
                 for name, text in first.items()
             ],
         ),
     )
-    sys.exit(bool(unlike))
+    sys.exit(bool(different))

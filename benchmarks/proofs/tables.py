@@ -1,9 +1,8 @@
 """TableClassifier and the command line, bit by bit, on public sets with everything in them."""
 
-import os
-import subprocess
-import sys
+import contextlib
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,16 +13,15 @@ from river import datasets
 from sklearn import datasets as bundled
 from sklearn.impute import SimpleImputer
 
-from benchmarks import report
+from benchmarks import processes, report
 from counterpoise import BalancedRidgeClassifier, TableClassifier
 from counterpoise.modelfile import container
 
-COMMAND = [sys.executable, "-c", "from counterpoise.cli import main; main()"]
-ROWS = 128  # of a chunk
+CHUNK_ROWS = 128
 
 
 def sets():
-    """Ten sets that come with installed packages: name, frame and labels."""
+    """Yield name, frame and labels of ten sets that come with installed packages."""
     for name in ("breast_cancer", "wine", "iris", "digits"):
         found = getattr(bundled, f"load_{name}")(as_frame=True)
         yield name, found.data, found.target
@@ -42,8 +40,8 @@ def sets():
     yield "modechoice", choice.drop(columns="choice"), choice["choice"].astype(int)
 
 
-def dressed(X, y, seed):
-    """The same rows with a date, a truth value, a category, and gaps in all of them."""
+def add_columns(X, y, seed):
+    """Return the rows with a date, a boolean and a category, and missing values in all of them."""
     rng, n = np.random.default_rng(seed), len(X)
     frame = X.rename(columns=str).astype(float).reset_index(drop=True)
     first = frame.iloc[:, 0]
@@ -59,7 +57,7 @@ def dressed(X, y, seed):
     return frame.iloc[order].reset_index(drop=True)
 
 
-PIECES = {
+INPUTS = {
     "pandas": lambda frame: frame,
     "pieces of pandas": lambda frame: (frame[i : i + 37] for i in range(0, len(frame), 37)),
     "polars": pl.from_pandas,
@@ -70,13 +68,8 @@ PIECES = {
 }
 
 
-def shell(*arguments):
-    """One command to its end."""
-    subprocess.run([*COMMAND, *map(str, arguments)], check=True, stderr=subprocess.DEVNULL)
-
-
 def differences(one, two):
-    """Numbers of two files that are not the same bits, and other things that differ."""
+    """Return how many numbers and other contents of two model files differ."""
     a, b = container.load(one), container.load(two)
     found = sum(int((a.arrays[k] != b.arrays[k]).sum()) for k in a.arrays)
     rest = ("inputs", "order")
@@ -86,7 +79,7 @@ def differences(one, two):
 
 
 def imputed(frame):
-    """Largest difference of scores from a batch imputer and a fresh fit; learned in two, merged."""
+    """Return the largest difference of scores from a batch imputer, learned in two and merged."""
     numbers = frame.select_dtypes("number")
     y = frame["target"]
     Z = SimpleImputer(add_indicator=True).fit_transform(numbers)
@@ -105,32 +98,33 @@ def imputed(frame):
 
 def main():
     """Write the table."""
-    rows = []
-    for seed, (name, X, y) in enumerate(sets()):
-        frame = dressed(X, y, seed)
-        with tempfile.TemporaryDirectory() as folder:
-            os.chdir(folder)
+    options, rows = report.parse(__doc__, sets=10), []
+    for seed, (name, X, y) in zip(range(options.sets), sets(), strict=False):
+        frame = add_columns(X, y, seed)
+        with tempfile.TemporaryDirectory() as made, contextlib.chdir(made):
+            folder = Path(made)
             pl.from_pandas(frame).write_csv("t.csv", datetime_format="%Y-%m-%d %H:%M:%S")
             frame.to_parquet("t.parquet", row_group_size=200)
             half = len(frame) // 2
             pl.from_pandas(frame[:half]).write_csv("a.csv", datetime_format="%Y-%m-%d %H:%M:%S")
             pl.from_pandas(frame[half:]).write_csv("b.csv", datetime_format="%Y-%m-%d %H:%M:%S")
-            options = ["--label", "target", "--chunk-rows", ROWS, "--model"]
+            given = ["--label", "target", "--chunk-rows", CHUNK_ROWS, "--model"]
             for kind in ("csv", "parquet"):
-                shell("learn", f"t.{kind}", *options, f"{kind}.st")
+                processes.run(folder, "learn", f"t.{kind}", *given, f"{kind}.st")
             bits = {}
-            for pieces, made in PIECES.items():
-                TableClassifier(chunk_rows=ROWS).partial_fit(made(frame), "target").save("p.st")
-                bits[pieces] = max(differences(f"{k}.st", "p.st") for k in ("csv", "parquet"))
+            for kind, convert in INPUTS.items():
+                TableClassifier(chunk_rows=CHUNK_ROWS).partial_fit(convert(frame), "target").save(
+                    "p.st"
+                )
+                bits[kind] = max(differences(f"{k}.st", "p.st") for k in ("csv", "parquet"))
             for half_of in ("a.csv", "b.csv"):  # the positive class is that of the first run
-                shell("learn", half_of, *options, "alone.st")
-            shell("learn", "a.csv", *options, "both.st")
+                processes.run(folder, "learn", half_of, *given, "alone.st")
+            processes.run(folder, "learn", "a.csv", *given, "both.st")
             TableClassifier.load("both.st").partial_fit(frame[half:], "target").save("both.st")
             turns = differences("alone.st", "both.st")
-            shell("predict", "both.st", "t.csv", "--output", "p.csv")
-            said = pd.read_csv("p.csv")["prediction"].astype(str).to_numpy()
-            labels = (said != TableClassifier.load("both.st").predict(frame).astype(str)).sum()
-            os.chdir("/")
+            processes.run(folder, "predict", "both.st", "t.csv", "--output", "p.csv")
+            predicted = pd.read_csv("p.csv")["prediction"].astype(str).to_numpy()
+            labels = (predicted != TableClassifier.load("both.st").predict(frame).astype(str)).sum()
         rows.append(
             [name, len(frame), frame.shape[1] - 1, sum(bits.values()), turns, labels,
              f"{imputed(frame):.0e}"]
@@ -139,11 +133,10 @@ def main():
     report.write(
         "tables",
         "TableClassifier and the command line",
-        report.machine("counterpoise", "pandas", "polars", "pyarrow", "scikit-learn"),
-        "Public sets that come with scikit-learn, river and statsmodels, with a date, a truth "
-        "value, a category and 6 % gaps in every column. *Bits*: numbers of the model file, or "
+        "Public sets that come with scikit-learn, river and statsmodels, with a date, a boolean, a "
+        "category and 6% missing values in every column. *Bits*: numbers of the model file, or "
         "other contents but the names of inputs, that differ from `learn` on CSV and Parquet, "
-        f"over {len(PIECES)} ways to hand the frame over ({', '.join(PIECES)}). *Turns*: the same, "
+        f"over {len(INPUTS)} ways to pass the frame ({', '.join(INPUTS)}). *Turns*: the same, "
         "where a shell learns one half and Python the other. *Labels*: "
         "predictions of both that differ. "
         "*Mean*: largest difference of scores, in parts of the largest, of the numbers alone from "

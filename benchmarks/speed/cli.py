@@ -1,9 +1,8 @@
-"""counterpoise learn on 10 million rows of 30 columns: memory, and time beside pyarrow alone.
+"""``learn`` on 10 million rows of 30 columns: memory, and time next to pyarrow alone.
 
-Each figure is the best of several, in processes of their own, interleaved.
+Each figure is the best of several, in separate processes that take turns.
 """
 
-import argparse
 import json
 import subprocess
 import sys
@@ -33,7 +32,7 @@ import pyarrow.csv, pyarrow.parquet
 from counterpoise.tables.model import TableModel, learn_inputs
 from counterpoise.readers import source
 def megabytes(field):
-    # Not ru_maxrss, which remembers the process that this one was forked from.
+    # Not ru_maxrss, which includes the process that this one was forked from.
     (line,) = (l for l in open("/proc/self/status") if l.startswith(field))
     return int(line.split()[1]) / 1024
 path = sys.argv[1]
@@ -47,7 +46,7 @@ print(json.dumps([took, megabytes("VmHWM") - before]))
 
 
 def write_rows(path, rows):
-    """Numbers with four decimals, 2 % of the rows in the rare class."""
+    """Write numbers with four decimals, 2% of the rows in the rare class."""
     rng = np.random.default_rng(0)
     csv = parquet = None
     for start in range(0, rows, 100_000):
@@ -64,18 +63,16 @@ def write_rows(path, rows):
     parquet.close()
 
 
-def measured(code, path):
-    """Seconds and megabytes above the imports, in a process of its own."""
+def measure(code, path):
+    """Return seconds and megabytes above the imports, in a separate process."""
     command = [sys.executable, "-c", MEASURED.replace("{}", code), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--times", type=int, default=3)
-    options = parser.parse_args()
+    """Write the table."""
+    options = report.parse(__doc__, rows=10_000_000, times=3)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t"
@@ -85,8 +82,8 @@ def main():
             size = Path(file).stat().st_size / 1e9
             alone, ours = [], []
             for _ in range(options.times):
-                alone.append(measured(read, file))
-                ours.append(measured(LEARN, file))
+                alone.append(measure(read, file))
+                ours.append(measure(LEARN, file))
             a, b = min(t for t, _ in alone), min(t for t, _ in ours)
             megabytes = max(m for _, m in ours)
             rows.append(
@@ -96,11 +93,10 @@ def main():
     report.write(
         "cli",
         "Learning from files",
-        report.machine("numpy", "pyarrow", "scikit-learn"),
         f"`counterpoise learn` on {options.rows:,} rows of 30 numbers and a label, checkpoints "
-        "every million rows, beside pyarrow reading the same file and doing nothing else "
+        "every million rows, next to pyarrow reading the same file and doing nothing else "
         "(`csv.open_csv`, which uses one thread; `ParquetFile.iter_batches`, which uses all). Best "
-        f"of {options.times}, interleaved, each in a process of its own, imports not counted; "
+        f"of {options.times}, taking turns, each in a separate process, imports not counted; "
         "memory is the largest growth of the resident set above the imports.",
         report.table(
             ["file", "GB", "pyarrow, s", "learn, s", "ratio", "rows/s", "memory, MB"], rows

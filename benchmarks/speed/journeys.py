@@ -54,13 +54,13 @@ class Tracer:
 
 
 def _module(frame):
-    """The module of ours that a frame belongs to, or nothing."""
+    """Return the module of ours that a frame belongs to, or an empty text."""
     name = frame.f_globals.get("__name__") or ""
     return name if name.split(".")[0] == "counterpoise" else ""
 
 
-def traced(work):
-    """Calls, crossings between our modules, and calls out of them: medians of some calls."""
+def trace(work):
+    """Return calls, calls between our modules and calls out of them: medians of some calls."""
     work(), work()
     found = []
     for _ in range(ROUNDS):
@@ -70,15 +70,16 @@ def traced(work):
     return [int(statistics.median(column)) for column in zip(*found, strict=True)]
 
 
-def rows(n, seed=0):
+def draw(n, seed=0):
+    """Return n rows and labels."""
     rng = np.random.default_rng(seed)
     y = (rng.random(n) < 0.2).astype(int)
     return rng.standard_normal((n, D)) + 0.5 * y[:, None], y
 
 
-def pieces(size, seed=1):
-    """Chunks without end."""
-    X, y = rows(20 * size, seed)
+def chunks_of(size, seed=1):
+    """Yield chunks without end."""
+    X, y = draw(20 * size, seed)
     while True:
         for start in range(0, len(y), size):
             yield X[start : start + size], y[start : start + size]
@@ -87,7 +88,7 @@ def pieces(size, seed=1):
 def by_command_line():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        X, y = rows(4000)
+        X, y = draw(4000)
         table = np.column_stack([X, y])
         head = ",".join([*(f"x{j}" for j in range(D)), "y"])
         np.savetxt(folder / "rows.csv", table, "%.6g", ",", header=head, comments="")
@@ -102,24 +103,24 @@ def by_command_line():
             if not model.exists():
                 raise RuntimeError("nothing was learned")
 
-        yield "command line: learn a CSV, 4 chunks of 1,000 rows", traced(learn)
+        yield "command line: learn a CSV, 4 chunks of 1,000 rows", trace(learn)
 
 
 def in_chunks():
-    model, chunks = BalancedRidgeClassifier().partial_fit(*rows(1000)), pieces(100)
-    yield "partial_fit, 100 rows", traced(lambda: model.partial_fit(*next(chunks)))
+    model, chunks = BalancedRidgeClassifier().partial_fit(*draw(1000)), chunks_of(100)
+    yield "partial_fit, 100 rows", trace(lambda: model.partial_fit(*next(chunks)))
     X, y = next(chunks)
 
     def learn_and_predict():
         model.partial_fit(X, y)
         model.predict(X)
 
-    yield "partial_fit and predict, 100 rows", traced(learn_and_predict)
-    yield "predict again, 100 rows", traced(lambda: model.predict(X))
+    yield "partial_fit and predict, 100 rows", trace(learn_and_predict)
+    yield "predict again, 100 rows", trace(lambda: model.predict(X))
 
 
 def one_by_one():
-    X, y = rows(1000)
+    X, y = draw(1000)
     model = RiverModel()
     events = [
         (dict(zip([f"x{j}" for j in range(D)], x, strict=True)), label)
@@ -129,22 +130,22 @@ def one_by_one():
         model.learn_one(x, label)
         model.predict_one(x)
     more = iter(events)
-    yield "river: learn_one", traced(lambda: model.learn_one(*next(more)))
-    yield "river: predict_one", traced(lambda: model.predict_one(events[0][0]))
+    yield "river: learn_one", trace(lambda: model.learn_one(*next(more)))
+    yield "river: predict_one", trace(lambda: model.predict_one(events[0][0]))
 
 
 def progressively():
-    model, chunks = BalancedRidgeClassifier().partial_fit(*rows(1000)), pieces(256)
-    yield "progressive_scores, 256 rows", traced(lambda: model.progressive_scores(*next(chunks)))
+    model, chunks = BalancedRidgeClassifier().partial_fit(*draw(1000)), chunks_of(256)
+    yield "progressive_scores, 256 rows", trace(lambda: model.progressive_scores(*next(chunks)))
 
 
 def choosing():
-    model = AutoClassifier().partial_fit(*rows(1000))
+    model = AutoClassifier().partial_fit(*draw(1000))
     for name, size in (("one row", 1), ("100 rows", 100)):
-        chunks = pieces(size)
+        chunks = chunks_of(size)
         yield (
             f"averaging: partial_fit, {name}",
-            traced(lambda c=chunks: model.partial_fit(*next(c))),
+            trace(lambda c=chunks: model.partial_fit(*next(c))),
         )
 
 
@@ -160,15 +161,15 @@ def on_spark():
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    X, y = rows(400)
+    X, y = draw(400)
     table = [[*x, label] for x, label in zip(X.tolist(), y.tolist(), strict=True)]
     names = [*(f"x{j}" for j in range(D)), "y"]
     frame = spark.createDataFrame(table, names).repartition(2).cache()
-    yield "Spark: fit, 2 partitions, on the driver", traced(lambda: fit(frame, "y"))
+    yield "Spark: fit, 2 partitions, on the driver", trace(lambda: fit(frame, "y"))
     spark.stop()
 
 
-def processor_time(python, words, folder):
+def cpu_seconds(python, words, folder):
     """Return the CPU seconds of a command, run by a Python in a folder."""
     process = subprocess.Popen(
         [python, "-c", "from counterpoise.cli import main; main()", *words],
@@ -186,19 +187,19 @@ def start_up(pythons):
     """Return CPU seconds of commands for each Python, which take turns: the best of some rounds."""
     found = [{"predict one row": [], "learn 600 rows": [], "--help": []} for _ in pythons]
     with tempfile.TemporaryDirectory() as folder:
-        X, y = rows(600)
+        X, y = draw(600)
         head = ",".join([*"abcd", "y"])
         for name, count in (("rows.csv", 600), ("one.csv", 1)):
             table = np.column_stack([X[:count, :4], y[:count]])
             np.savetxt(Path(folder) / name, table, "%.6g", ",", header=head, comments="")
         learn = ["learn", "rows.csv", "--label", "y", "-m"]
         for k, python in enumerate(pythons):
-            processor_time(python, [*learn, f"m{k}"], folder)
+            cpu_seconds(python, [*learn, f"m{k}"], folder)
         for i in range(ROUNDS):
             for k, python in enumerate(pythons):
                 ways = (["predict", f"m{k}", "one.csv"], [*learn, f"n{k} {i}"], ["--help"])
                 for name, words in zip(found[k], ways, strict=True):
-                    found[k][name].append(processor_time(python, words, folder))
+                    found[k][name].append(cpu_seconds(python, words, folder))
     return [{name: round(min(each), 3) for name, each in one.items()} for one in found]
 
 
@@ -209,7 +210,7 @@ def write_start_up(before, after):
         "Start-up of the command line",
         "CPU time (user and system) of a whole process, from the start of Python to its end, the "
         f"best of {ROUNDS} rounds in which both versions take turns, with one BLAS thread. Rows "
-        f"have four columns. Load {report.load()}. " + report.machine("numpy", "scipy", "pyarrow"),
+        f"have four columns.",
         report.table(
             ["command", "before, ms", "after, ms", "after / before"],
             [
@@ -220,8 +221,8 @@ def write_start_up(before, after):
     )
 
 
-def measured():
-    """Figures of every journey, by name."""
+def measure():
+    """Return the figures of every journey, by name."""
     journeys = (by_command_line, in_chunks, one_by_one, progressively, choosing, on_spark)
     return {name: figures for journey in journeys for name, figures in journey()}
 
@@ -232,12 +233,14 @@ def main():
     parser.add_argument("--commit", default="", help="what to call them, with --save")
     parser.add_argument("--before", default=BEFORE, metavar="FILE", help="figures to compare with")
     parser.add_argument("--older", metavar="PYTHON", help="write startup.md next to this Python's")
+    parser.add_argument("--results", type=Path, default=report.RESULTS)
     options = parser.parse_args()
+    report.use(options.results)
     if options.older:
         write_start_up(*start_up([options.older, sys.executable]))
         return
     before = json.loads(Path(options.before).read_text())
-    found = {"python": platform.python_version(), "figures": measured()}
+    found = {"python": platform.python_version(), "figures": measure()}
     if options.save:
         text = json.dumps({"commit": options.commit, **found}, indent=2)
         Path(options.save).write_text(text + "\n")
@@ -262,7 +265,7 @@ def main():
         f"`sys.setprofile` sees them: all of them; those from a function of one module of "
         f"counterpoise to one of another; those from counterpoise into other packages. Medians of "
         f"{ROUNDS} calls in a row, {D} features, two classes; models have learned 1,000 rows. "
-        f"Before is commit {before['commit']}. " + report.machine("numpy", "scikit-learn"),
+        f"Before is commit {before['commit']}.",
         report.table(
             ["", *(f"{head}, {when}" for head in heads for when in ("before", "after"))], lines
         ),

@@ -1,13 +1,10 @@
-"""A ledger of many rows: learning, questions, and what refitting from the rows would take.
+"""A ledger of many rows: learning, queries, and the time of a refit from the rows.
 
 10 million rows of 30 features, 365 days and 20 countries by default (--rows for less).
 """
 
-import argparse
 import itertools
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -16,23 +13,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from benchmarks import report
+from benchmarks import processes, report
 from counterpoise import BalancedRidgeClassifier, Ledger
 
 D, DAYS, COUNTRIES, DAY = 30, 365, 20, 86_400
-PART = 100_000  # rows written at a time
-RUN = "from counterpoise.cli import main; main()"
+PART_ROWS = 100_000  # written at a time
 KEYS = ["--label", "y", "--drop", "country", "--timestamp", "at", "--by", "country"]
 HALF = [f"c{i}" for i in range(0, COUNTRIES, 2)]
 WINDOWS, LIVES, RIDGES = [7, 14, 30, 60, 90], [None, 3, 7, 30, 90], ["auto", 1.0]
 
 
 def write_rows(path, rows):
-    """Payments by time, 1 % of them frauds."""
+    """Write payments by time, 1% of them frauds."""
     rng, options = np.random.default_rng(0), pa.csv.WriteOptions(include_header=False)
     with open(path, "wb") as file:
-        for first in range(0, rows, PART):
-            n = min(PART, rows - first)
+        for first in range(0, rows, PART_ROWS):
+            n = min(PART_ROWS, rows - first)
             y = (rng.random(n) < 0.01).astype(np.int64)
             at = ((first + np.arange(n)) * (DAYS * DAY / rows)).astype(np.int64)
             columns = {"at": pa.array(at.astype("datetime64[s]"))}
@@ -43,19 +39,17 @@ def write_rows(path, rows):
             pa.csv.write_csv(table, file, options if first else None)
 
 
-def command(folder, *words):
-    """Seconds of a command, and its largest memory in MB."""
+def measure(folder, *arguments):
+    """Return the seconds of a command, and its largest memory in MB."""
     begin = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUN, *words], cwd=folder, stderr=subprocess.DEVNULL
-    )
+    process = processes.start(folder, *arguments)
     _, status, used = os.wait4(process.pid, 0)
-    assert status == 0, words
+    assert status == 0, arguments
     return time.perf_counter() - begin, used.ru_maxrss / 1024
 
 
-def first(path, **chosen):
-    """Milliseconds to open a ledger and ask for one model."""
+def time_first_model(path, **chosen):
+    """Return milliseconds to open a ledger and make one model."""
 
     def call():
         with Ledger.open(path) as ledger:
@@ -65,13 +59,13 @@ def first(path, **chosen):
 
 
 def head(path, lines, to):
-    """The first lines of a file."""
+    """Copy the first lines of a file."""
     with open(path) as rows, open(to, "w") as file:
         file.writelines(itertools.islice(rows, lines))
 
 
 def best(call, times=5):
-    """Least milliseconds of a few calls."""
+    """Return the least milliseconds of a few calls."""
     found = []
     for _ in range(times):
         begin = time.perf_counter()
@@ -81,7 +75,7 @@ def best(call, times=5):
 
 
 def refit(path, since):
-    """Seconds to read the rows with Arrow, and to fit those of the last 30 days."""
+    """Return seconds to read the rows with Arrow and to fit the last 30 days."""
     begin = time.perf_counter()
     table = pa.csv.read_csv(path)
     at = table["at"].cast(pa.timestamp("s")).cast(pa.int64()).to_numpy()
@@ -92,33 +86,32 @@ def refit(path, since):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    options = parser.parse_args()
+    """Write the table."""
+    options = report.parse(__doc__, rows=10_000_000)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_rows(folder / "t.csv", options.rows)
         plain, ours, memory = [], [], {}
         head(folder / "t.csv", options.rows // 10 + 1, folder / "tenth.csv")
         for turn in range(2):
-            seconds, memory["learn"] = command(
+            seconds, memory["learn"] = measure(
                 folder, "learn", "t.csv", "--label", "y", "--drop", "at,country", "-m", f"m{turn}"
             )
             plain.append(seconds)
-            seconds, memory["ledger learn"] = command(
+            seconds, memory["ledger learn"] = measure(
                 folder, "ledger", "learn", "t.csv", *KEYS, "-l", f"l{turn}"
             )
             ours.append(seconds)
-        _, tenth = command(folder, "ledger", "learn", "tenth.csv", *KEYS, "-l", "tenth")
+        _, tenth = measure(folder, "ledger", "learn", "tenth.csv", *KEYS, "-l", "tenth")
         size = (folder / "l0").stat().st_size
         chosen = {
             "everything": {},
             "the last 30 days": {"since": "1970-12-02"},
             "one country": {"where": {"country": "c3"}},
-            "all but one country, faded": {"where": {"country": {"not": "c3"}}, "half_life": 30},
-            "every second country, faded": {"where": {"country": HALF}, "half_life": 30},
+            "all but one country, decayed": {"where": {"country": {"not": "c3"}}, "half_life": 30},
+            "every second country, decayed": {"where": {"country": HALF}, "half_life": 30},
         }
-        cold = {name: first(folder / "l0", **one) for name, one in chosen.items()}
+        cold = {name: time_first_model(folder / "l0", **one) for name, one in chosen.items()}
         with Ledger.open(folder / "l0") as ledger:
             found = ledger.summary()
             warm = {
@@ -126,7 +119,7 @@ def main():
                 for name, one in chosen.items()
             }
             settings = len(WINDOWS) * len(LIVES) * len(RIDGES)
-            ask = {
+            queries = {
                 f"backtest of {DAYS} days by {settings} settings": lambda: ledger.backtest(
                     train=WINDOWS, half_life=LIVES, ridge=RIDGES
                 ),
@@ -134,7 +127,7 @@ def main():
                 "compare": lambda: ledger.compare({"until": "1970-07-01"}, {"since": "1970-07-01"}),
                 "uncertainty": lambda: ledger.uncertainty(ledger.model()),
             }
-            asked = [[name, f"{best(call, 2) / 1e3:.2f} s"] for name, call in ask.items()]
+            answered = [[name, f"{best(call, 2) / 1e3:.2f} s"] for name, call in queries.items()]
         again = refit(folder / "t.csv", 335 * DAY)
     cells = found["cells"]
     learned = [
@@ -147,16 +140,15 @@ def main():
         "ledger",
         "The ledger",
         f"{options.rows:,} rows of {D} features by {DAYS} days and {COUNTRIES} countries; "
-        f"{cells:,} cells of one class, {size / 1e6:.0f} MB, {size / cells / 1e3:.1f} kB each. "
-        f"{report.machine('counterpoise', 'numpy')}",
+        f"{cells:,} cells of one class, {size / 1e6:.0f} MB, {size / cells / 1e3:.1f} kB each.",
         report.table(["command", "best of 2", "memory"], learned),
         report.table(
             ["model of", "open, and the first model", "later"],
             [[name, f"{cold[name]:.0f} ms", f"{warm[name]:.1f} ms"] for name in chosen],
         ),
         report.table(
-            ["question", "time"],
-            [*asked, ["the last 30 days, refitted from the rows", f"{again:.1f} s"]],
+            ["query", "time"],
+            [*answered, ["the last 30 days, refitted from the rows", f"{again:.1f} s"]],
         ),
     )
 

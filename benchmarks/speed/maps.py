@@ -1,4 +1,4 @@
-"""What a map of the features costs: terms, memory, and time to learn, look and predict."""
+"""Cost of feature maps: mapped features, memory, and time to learn, solve and predict."""
 
 import time
 
@@ -12,27 +12,30 @@ INPUTS, ROWS, ROUNDS = 20, 4096, 5
 MAPS = (None, "rm2", "rm3", "interactions", "poly2", "rff:400", "rff:1000", "poly3")
 
 
-def data(rows, seed):
+def draw(rows, seed):
+    """Return rows and labels."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, INPUTS))
     return X, (np.abs(X[:, :3]).sum(axis=1) > 4.0).astype(int)
 
 
-def once(act):
+def time_call(call):
+    """Return the seconds of a call."""
     start = time.perf_counter()
-    act()
+    call()
     return time.perf_counter() - start
 
 
 def costs(features):
-    (X, y), (X_more, y_more) = data(ROWS, 0), data(1024, 1)
+    """Return the number of mapped features, and a function for each measure."""
+    (X, y), (X_more, y_more) = draw(ROWS, 0), draw(1024, 1)
     model = BalancedRidgeClassifier(feature_map=features, ridge=0.1).fit(X, y)
     for i in range(4):  # single rows bind the moments once
         model.learn_one(X[i], int(y[i]))
     d = model.coef_.shape[1]
     steps = 1024 if d <= 500 else 128
 
-    def look():
+    def solve():
         model.learn_one(X[0], int(y[0]))
         model.predict(X[:1])
 
@@ -41,17 +44,20 @@ def costs(features):
             model.learn_one(X[i], int(y[i]))
 
     return d, {
-        "learn, chunks": lambda: 1e6 * once(lambda: model.partial_fit(X, y)) / ROWS,
-        "learn, one by one": lambda: 1e6 * once(one_by_one) / steps,
+        "learn, chunks": lambda: 1e6 * time_call(lambda: model.partial_fit(X, y)) / ROWS,
+        "learn, one by one": lambda: 1e6 * time_call(one_by_one) / steps,
         "test-then-train": lambda: (
-            1e6 * once(lambda: model.progressive_scores(X_more[:steps], y_more[:steps])) / steps
+            1e6
+            * time_call(lambda: model.progressive_scores(X_more[:steps], y_more[:steps]))
+            / steps
         ),
-        "look, ms": lambda: 1e3 * once(look),
-        "predict": lambda: 1e6 * once(lambda: model.predict(X)) / ROWS,
+        "look, ms": lambda: 1e3 * time_call(solve),
+        "predict": lambda: 1e6 * time_call(lambda: model.predict(X)) / ROWS,
     }
 
 
 if __name__ == "__main__":
+    report.parse(__doc__)
     found = {name: costs(name) for name in MAPS}
     best = {name: {} for name in MAPS}
     with threadpool_limits(1):
@@ -62,12 +68,11 @@ if __name__ == "__main__":
     heads = ["map", "terms", "MB a class", *next(iter(best.values()))]
     report.write(
         "maps",
-        "What a map of the features costs",
+        "Cost of feature maps",
         f"{INPUTS} features, 2 classes, one thread, best of {ROUNDS} rounds in which every map "
         f"takes a turn. Microseconds a row: learning {ROWS:,} rows at a time and one at a "
         "time, scoring each row before learning it with weights that are exact at every step, and "
-        "predicting. A look is one solution of the system, after which predictions are cheap. "
-        + report.machine("numpy", "scipy"),
+        "predicting. A look is one solution of the system, after which predictions are cheap.",
         report.table(
             heads,
             [

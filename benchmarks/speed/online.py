@@ -1,4 +1,4 @@
-"""Cost per sample of every online rule, test-then-train on arrays, beside NumPy and river."""
+"""Cost per row of every online rule, test-then-train on arrays, next to NumPy and river."""
 
 import time
 
@@ -41,14 +41,15 @@ RULES = {
 }
 
 
-def stream(d, rows=ROWS):
+def draw(d, rows=ROWS):
+    """Return rows and labels, 10% of them positive."""
     rng = np.random.default_rng(d)
     y = (rng.random(rows) < 0.1).astype(int)
     return rng.standard_normal((rows, d)) + 0.3 * y[:, None], y
 
 
 def numpy_rls(X, y):
-    """A plain rank-one loop, as many write it."""
+    """Compute RLS by a plain rank-one loop of NumPy."""
     X, target = np.column_stack([X, np.ones(len(X))]), 2.0 * y - 1.0
     P, w = np.eye(X.shape[1]) / 1e-4, np.zeros(X.shape[1])
     scores = np.empty(len(y))
@@ -63,6 +64,7 @@ def numpy_rls(X, y):
 
 
 def river_pa(X, y):
+    """Run river's passive-aggressive classifier."""
     model = linear_model.PAClassifier(C=1.0, mode=1)
     names = [str(j) for j in range(X.shape[1])]
     for row, label in zip(X.tolist(), y.tolist(), strict=True):
@@ -71,9 +73,9 @@ def river_pa(X, y):
         model.learn_one(x, bool(label))
 
 
-def measure(d):
-    """Best of several rounds, everybody taking a turn in each; microseconds per sample."""
-    X, y = stream(d)
+def measure(d, rounds):
+    """Return microseconds per row, best of several rounds in which all rules take a turn."""
+    X, y = draw(d)
     runners = {
         name: (lambda r=rule, n=n: type(r)(**r.get_params()).progressive_scores(X[:n], y[:n]), n)
         for name, (rule, n) in RULES.items()
@@ -81,7 +83,7 @@ def measure(d):
     runners["NumPy rank-one RLS"] = (lambda: numpy_rls(X[:4000], y[:4000]), 4000)
     runners["river PAClassifier"] = (lambda: river_pa(X[:3000], y[:3000]), 3000)
     best = dict.fromkeys(runners, np.inf)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, (run, n) in runners.items():
             start = time.perf_counter()
             run()
@@ -90,8 +92,8 @@ def measure(d):
 
 
 def growth(d=22):
-    """What IR-RLS and NR-RLS cost per sample as the stream goes on."""
-    X, y = stream(d, 4_000)
+    """Return the cost per row of IR-RLS and NR-RLS as the stream grows."""
+    X, y = draw(d, 4_000)
     rows = []
     for name, rule in (("IRRLS", IRRLS()), ("NRRLS", NRRLS()), ("RLS", RLS())):
         cells = []
@@ -104,8 +106,9 @@ def growth(d=22):
 
 
 if __name__ == "__main__":
+    options = report.parse(__doc__, rounds=ROUNDS)
     with threadpool_limits(1):
-        results = {d: measure(d) for d in WIDTHS}
+        results = {d: measure(d, options.rounds) for d in WIDTHS}
         grown = growth()
     names = results[8]
     rows = [[name, *[f"{results[d][name]:.2f}" for d in WIDTHS]] for name in names]
@@ -118,10 +121,10 @@ if __name__ == "__main__":
     report.write(
         "online",
         "The online rules",
-        "Test-then-train on arrays, 10 % minority, with a constant feature: `progressive_scores` "
+        "Test-then-train on arrays, 10% minority, with a constant feature: `progressive_scores` "
         f"on {ROWS:,} rows (500 of NR-RLS, 1,000 of LS, TER and IR-RLS, 4,000 of NumPy, 3,000 of "
-        f"river), one BLAS thread. Microseconds per sample, best of {ROUNDS} rounds in which "
-        "everybody takes a turn. " + report.machine("numpy", "scipy", "river"),
+        f"river), one BLAS thread. Microseconds per row, best of {options.rounds} rounds in which "
+        "all rules take a turn.",
         report.table(["rule", *[f"d = {d}" for d in WIDTHS]], rows),
         "Ratios of these figures:",
         report.table(
@@ -131,7 +134,7 @@ if __name__ == "__main__":
                 for name, one, two in ratios
             ],
         ),
-        "Microseconds per sample at d = 22 as the stream goes on, one run: IR-RLS revisits every "
+        "Microseconds per row at d = 22 as the stream grows, one run: IR-RLS revisits every "
         "row of the arriving class.",
         report.table(["rule", "rows 1–1,000", "1,001–2,000", "2,001–3,000", "3,001–4,000"], grown),
     )

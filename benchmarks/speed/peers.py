@@ -1,4 +1,4 @@
-"""Test-then-train against what users have today: events per second and progressive G-mean."""
+"""Test-then-train next to other libraries: events per second and progressive G-mean."""
 
 import contextlib
 import sys
@@ -18,15 +18,15 @@ from benchmarks import report
 from benchmarks.speed.online import numpy_rls
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.online import AROW, RLS, PassiveAggressive
-from counterpoise.river import BalancedRidgeClassifier as RiverFace
+from counterpoise.river import BalancedRidgeClassifier as RiverModel
 
 WIDTHS, ROWS, ROUNDS = (8, 22, 72), 5_000, 5
-SETS, MOST = ("skin-nonskin", "ijcnn1", "cod-rna", "mushroom", "spambase"), 20_000
+SETS, MAX_ROWS = ("skin-nonskin", "ijcnn1", "cod-rna", "mushroom", "spambase"), 20_000
 OURS = "counterpoise"
 
 
 class Stream:
-    """One stream in the shapes that the learners want: arrays, dicts, lines of text."""
+    """Stream in the forms that the learners take: arrays, dicts, lines of text."""
 
     def __init__(self, X, y):
         self.X, self.y = np.ascontiguousarray(X), (y > 0).astype(int)
@@ -42,19 +42,21 @@ class Stream:
         return len(self.y)
 
 
-def synthetic(d):
+def synthetic(d, rows):
+    """Return synthetic events, 10% of them positive."""
     rng = np.random.default_rng(d)
-    y = (rng.random(ROWS) < 0.1).astype(int)
-    return Stream(rng.standard_normal((ROWS, d)) + y[:, None] * 2.0 / np.sqrt(d), y)
+    y = (rng.random(rows) < 0.1).astype(int)
+    return Stream(rng.standard_normal((rows, d)) + y[:, None] * 2.0 / np.sqrt(d), y)
 
 
 def real(name):
+    """Return events of a set of the paper in random order."""
     X, y = datasets.load(name)
-    order = np.random.default_rng(0).permutation(len(y))[:MOST]
+    order = np.random.default_rng(0).permutation(len(y))[:MAX_ROWS]
     return Stream(X[order], y[order])
 
 
-# Each learner takes a stream and returns its guesses, 0 or 1, made before each label was seen.
+# Each learner takes a stream and returns its predicted, 0 or 1, made before each label was seen.
 
 
 def arrays(make):
@@ -62,64 +64,64 @@ def arrays(make):
 
 
 def row_by_row(s):
-    model, guesses = BalancedRidgeClassifier(), [0, 0]
+    model, predicted = BalancedRidgeClassifier(), [0, 0]
     model.partial_fit(s.X[:2], s.y[:2])
     for x, y in zip(s.X[2:], s.labels[2:], strict=True):
-        guesses.append(model.predict_one(x))
+        predicted.append(model.predict_one(x))
         model.learn_one(x, y)
-    return np.array(guesses)
+    return np.array(predicted)
 
 
 def events(make):
     def run(s):
-        model, guesses = make(), []
+        model, predicted = make(), []
         for x, y in zip(s.dicts, s.labels, strict=True):
-            guesses.append(model.predict_one(x))
+            predicted.append(model.predict_one(x))
             model.learn_one(x, y)
-        return np.array([bool(guess) for guess in guesses], dtype=int)
+        return np.array([bool(one) for one in predicted], dtype=int)
 
     return run
 
 
 def regression(make):
     def run(s):
-        model, guesses = make(), []
+        model, predicted = make(), []
         for x, y in zip(s.dicts, s.labels, strict=True):
-            guesses.append(model.predict_one(x))
+            predicted.append(model.predict_one(x))
             model.learn_one(x, 2 * y - 1)
-        return (np.array(guesses) > 0).astype(int)
+        return (np.array(predicted) > 0).astype(int)
 
     return run
 
 
 def scikit_single(s):
-    model, guesses = SGDClassifier(random_state=0), [0]
+    model, predicted = SGDClassifier(random_state=0), [0]
     model.partial_fit(s.X[:1], s.y[:1], classes=[0, 1])
     for i in range(1, len(s)):
-        guesses.append(model.predict(s.X[i : i + 1])[0])
+        predicted.append(model.predict(s.X[i : i + 1])[0])
         model.partial_fit(s.X[i : i + 1], s.y[i : i + 1])
-    return np.array(guesses)
+    return np.array(predicted)
 
 
 def padasip_rls(s):
     X = np.column_stack([s.X, np.ones(len(s))])
     model = padasip.filters.FilterRLS(n=X.shape[1], mu=1.0, eps=1e-4, w="zeros")
-    guesses = np.empty(len(s))
+    predicted = np.empty(len(s))
     for i in range(len(s)):
-        guesses[i] = model.predict(X[i])
+        predicted[i] = model.predict(X[i])
         model.adapt(2 * s.labels[i] - 1, X[i])
-    return (guesses > 0).astype(int)
+    return (predicted > 0).astype(int)
 
 
 def vw_lines(s):
-    model, guesses = Workspace("--quiet --loss_function logistic"), []
+    model, predicted = Workspace("--quiet --loss_function logistic"), []
     for line in s.lines:
         example = model.parse(line)
         model.learn(example)
-        guesses.append(example.get_partial_prediction())
+        predicted.append(example.get_partial_prediction())
         model.finish_example(example)
     model.finish()
-    return (np.array(guesses) > 0).astype(int)
+    return (np.array(predicted) > 0).astype(int)
 
 
 def vw_file(s):
@@ -127,9 +129,9 @@ def vw_file(s):
     folder = Path(tempfile.mkdtemp())
     (folder / "data").write_text("\n".join(s.lines) + "\n")
     start = time.perf_counter()
-    Workspace(f"-d {folder}/data -r {folder}/guesses --quiet --loss_function logistic").finish()
+    Workspace(f"-d {folder}/data -r {folder}/predicted --quiet --loss_function logistic").finish()
     vw_file.seconds = time.perf_counter() - start
-    return (np.loadtxt(folder / "guesses", usecols=0, ndmin=1) > 0).astype(int)
+    return (np.loadtxt(folder / "predicted", usecols=0, ndmin=1) > 0).astype(int)
 
 
 def capymoa_perceptron():
@@ -146,12 +148,12 @@ def capymoa_perceptron():
     def run(s):
         names = [f"f{j}" for j in range(s.X.shape[1])] + ["class"]
         schema = Schema.from_custom(names, target="class", categories={"class": ["0", "1"]})
-        model, guesses = MOAClassifier(Perceptron(), schema), []
+        model, predicted = MOAClassifier(Perceptron(), schema), []
         for x, y in zip(s.X, s.labels, strict=True):
             instance = LabeledInstance.from_array(schema, x, y)
-            guesses.append(model.predict(instance))
+            predicted.append(model.predict(instance))
             model.train(instance)
-        return np.array([guess or 0 for guess in guesses])
+        return np.array([one or 0 for one in predicted])
 
     return run
 
@@ -159,7 +161,7 @@ def capymoa_perceptron():
 LEARNERS = {
     f"{OURS} BalancedRidgeClassifier, arrays": arrays(BalancedRidgeClassifier),
     f"{OURS} BalancedRidgeClassifier, learn_one on arrays": row_by_row,
-    f"{OURS}.river BalancedRidgeClassifier, dicts": events(RiverFace),
+    f"{OURS}.river BalancedRidgeClassifier, dicts": events(RiverModel),
     f"{OURS} RLS, arrays": arrays(RLS),
     f"{OURS} AROW, arrays": arrays(AROW),
     f"{OURS} PassiveAggressive, arrays": arrays(PassiveAggressive),
@@ -182,16 +184,17 @@ LEARNERS = {name: run for name, run in LEARNERS.items() if run}
 
 def seconds(run, stream):
     start = time.perf_counter()
-    guesses = run(stream)
+    predicted = run(stream)
     spent = time.perf_counter() - start
-    return (vw_file.seconds if run is vw_file else spent), guesses
+    return (vw_file.seconds if run is vw_file else spent), predicted
 
 
-def g_mean(stream, guesses):
-    return np.sqrt((guesses[stream.y == 1] == 1).mean() * (guesses[stream.y == 0] == 0).mean())
+def g_mean(stream, predicted):
+    return np.sqrt((predicted[stream.y == 1] == 1).mean() * (predicted[stream.y == 0] == 0).mean())
 
 
-def picture(speed):
+def plot(speed):
+    """Plot events per second."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -221,12 +224,14 @@ def picture(speed):
     figure.savefig(report.RESULTS / "peers.svg", metadata={"Date": None})
 
 
-if __name__ == "__main__":
+def main():
+    """Write the tables and the plot."""
+    options = report.parse(__doc__, rows=ROWS, rounds=ROUNDS)
     speed = {name: {} for name in LEARNERS}
     with threadpool_limits(1):
         for d in WIDTHS:
-            stream = synthetic(d)
-            for _ in range(ROUNDS):
+            stream = synthetic(d, options.rows)
+            for _ in range(options.rounds):
                 for name, run in LEARNERS.items():
                     rate = len(stream) / seconds(run, stream)[0]
                     speed[name][d] = max(speed[name].get(d, 0.0), rate)
@@ -235,18 +240,17 @@ if __name__ == "__main__":
             with contextlib.suppress(FileNotFoundError):
                 stream = real(name)
                 for learner, run in LEARNERS.items():
-                    spent, guesses = seconds(run, stream)
-                    quality.setdefault(learner, {})[name] = g_mean(stream, guesses)
+                    spent, predicted = seconds(run, stream)
+                    quality.setdefault(learner, {})[name] = g_mean(stream, predicted)
                     real_speed.setdefault(learner, {})[name] = len(stream) / spent
     first = next(iter(LEARNERS))
     report.write(
         "peers",
-        "Test-then-train beside what users have today",
-        f"Each learner predicts every event and then learns it. {ROWS:,} synthetic events, 10 % "
-        f"minority, one BLAS thread; events per second, best of {ROUNDS} rounds in which everybody "
-        "takes a turn, and in brackets how many times slower than the first line. Parsing is part "
-        "of it for those that take text. "
-        + report.machine("river", "scikit-learn", "vowpalwabbit", "padasip"),
+        "Test-then-train next to other libraries",
+        f"Each learner predicts every event and then learns it. {options.rows:,} synthetic events, "
+        f"10% minority, one BLAS thread; events per second, best of {options.rounds} rounds in "
+        "which all take a turn, and in brackets how many times slower than the first line. "
+        "Parsing is part of it for those that take text.",
         report.table(
             ["learner", *[f"d = {d}" for d in WIDTHS]],
             [
@@ -260,7 +264,7 @@ if __name__ == "__main__":
                 for name in LEARNERS
             ],
         ),
-        f"Progressive G-mean on real streams, in one random order (seed 0), at most {MOST:,} "
+        f"Progressive G-mean on real streams, in one random order (seed 0), at most {MAX_ROWS:,} "
         "events, raw units, every learner with its own defaults; in brackets thousands of events "
         "per second, one run. Learners without a scaler or class weights of their own show what "
         "that costs; only the order is the same for all.",
@@ -274,4 +278,8 @@ if __name__ == "__main__":
         if quality
         else "(COUNTERPOISE_DATA was not set.)",
     )
-    picture(speed)
+    plot(speed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,6 @@
 """Throughput on Spark, against a job that only sums every column of the same file."""
 
+import os
 import sys
 import tempfile
 import time
@@ -11,25 +12,25 @@ import pyarrow.parquet
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from benchmarks.report import machine, table, write
+from benchmarks import report
+from counterpoise.modelfile import container as modelfile
 from counterpoise.spark import fit
 
 ROUNDS = 3
 
 
-def session(cores=2):
-    import os
-
+def start_session(cores=2):
+    """Return a local Spark session."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{cores},4]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.memory", "4g")
-    made = builder.config("spark.sql.shuffle.partitions", "8").getOrCreate()
-    made.sparkContext.setLogLevel("OFF")
-    return made
+    session = builder.config("spark.sql.shuffle.partitions", "8").getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
 
 
-def rows(folder, n, d, files=8, seed=0):
-    """Parquet files of made-up rows, 2 % of them positive."""
+def write_rows(folder, n, d, files=8, seed=0):
+    """Write Parquet files of synthetic rows, 2% of them positive."""
     rng = np.random.default_rng(seed)
     for k in range(files):
         m = n // files
@@ -38,8 +39,8 @@ def rows(folder, n, d, files=8, seed=0):
         pa.parquet.write_table(pa.table({**columns, "y": y}), folder / f"{k:02}.parquet")
 
 
-def summed(frame):
-    """The peer: every column summed in Python, through the same door."""
+def sum_columns(frame):
+    """Sum every column in Python, by the same interface: the peer."""
 
     def add(batches):
         total = None
@@ -54,25 +55,25 @@ def summed(frame):
     return frame.mapInArrow(add, "part long, sums array<double>").collect()
 
 
-def seconds(work, *arguments):
+def time_call(work, *arguments):
     start = time.perf_counter()
     work(*arguments)
     return time.perf_counter() - start
 
 
 def main():
-    from counterpoise.modelfile import container as modelfile
-
-    spark, lines = session(), []
-    for d, n in ((10, 8_000_000), (30, 3_000_000), (100, 800_000)):
+    """Write the table."""
+    options = report.parse(__doc__, rows=8_000_000)
+    spark, lines = start_session(), []
+    for d, n in ((10, options.rows), (30, options.rows * 3 // 8), (100, options.rows // 10)):
         with tempfile.TemporaryDirectory() as name:
-            rows(Path(name), n, d)
+            write_rows(Path(name), n, d)
             frame = spark.read.parquet(name)
             fit(frame.limit(1000), "y")  # everything warm
             best = {}
             for _ in range(ROUNDS):
-                best["sum"] = min(best.get("sum", np.inf), seconds(summed, frame))
-                best["fit"] = min(best.get("fit", np.inf), seconds(fit, frame, "y"))
+                best["sum"] = min(best.get("sum", np.inf), time_call(sum_columns, frame))
+                best["fit"] = min(best.get("fit", np.inf), time_call(fit, frame, "y"))
             moments = len(modelfile.to_bytes(fit(frame, "y")._contents()))
         lines.append(
             [d, f"{n:,}", f"{best['sum']:.1f}", f"{best['fit']:.1f}",
@@ -80,13 +81,13 @@ def main():
              f"{moments / 1e3:,.0f}"]
         )  # fmt: skip
     spark.stop()
-    head = ["d", "rows", "sum, s", "fit, s", "ratio", "million rows a second", "kB a partition"]
-    write(
+    head = ["d", "rows", "sum, s", "fit, s", "ratio", "million rows per second", "kB per partition"]
+    report.write(
         "spark", "On Spark",
         f"local[2], 8 Parquet files of doubles, best of {ROUNDS} rounds in which both take a turn. "
         "The peer is a `mapInArrow` job that sums every column of the same files. The last column "
-        "is what one partition sends: its moments. " + machine("pyspark", "pyarrow", "numpy"),
-        table(head, lines),
+        "is the size of the moments that one partition sends.",
+        report.table(head, lines),
     )  # fmt: skip
 
 

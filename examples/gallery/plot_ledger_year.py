@@ -7,7 +7,7 @@ is a sum of cells: ask what happened, when, and which past would have been the b
 """
 
 # %%
-# A made-up year of payments. In May there is a wave of frauds, in July a country and a column are
+# A synthetic year of payments. In May there is a wave of frauds, in July a country and a column are
 # added, in September a release breaks the age of the account.
 import tempfile
 from datetime import UTC, datetime

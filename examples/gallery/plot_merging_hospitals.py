@@ -32,7 +32,7 @@ print(f"largest difference of a weight: {np.abs(merged.coef_ - together.coef_).m
 
 
 # %%
-# G-mean on the patients of all hospitals that nobody has learned from.
+# G-mean on the patients of all hospitals that no model has learned from.
 def g_mean(model):
     guess = model.predict(X[test])
     return np.sqrt(np.prod([(guess[y[test] == k] == k).mean() for k in (0, 1)]))

@@ -2,7 +2,7 @@
 Reading one decision
 ====================
 
-A score is a number; whoever acts on it needs reasons. ``explain`` shares the score out among the
+A score is a number; a user who acts on it needs reasons. ``explain`` shares the score out among the
 columns, so that the shares add up exactly.
 """
 

@@ -21,9 +21,9 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet
 import pytest
-from forks import MAIN, PIPE
+from builders import data_set, stream
+from fork_server import MAIN, PIPE
 from paper.datasets import VARIABLE
-from samples import data_set, stream
 from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier
@@ -1025,7 +1025,7 @@ def spoilt(text, rng):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_spoilt_input_is_refused_or_learned(tmp_path, ending, seed):
-    """One message, or a model that predicts; benchmarks/mutations.py spoils many more."""
+    """One message, or a model that predicts; benchmarks/proofs/mutations.py spoils many more."""
     from counterpoise.errors import DataError
     from counterpoise.readers import source
     from counterpoise.tables.model import TableModel, learn_inputs

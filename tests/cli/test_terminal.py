@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from forks import MAIN
+from fork_server import MAIN
 
 from counterpoise.errors import printable
 

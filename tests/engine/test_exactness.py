@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from samples import assert_close, batch_scores, centred, data_set, shrinking, stream
+from builders import assert_close, batch_scores, centred, data_set, shrinking, stream
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler

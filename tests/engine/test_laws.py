@@ -5,9 +5,9 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from builders import assert_close, assert_same_model, labelled_samples, stream
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import assert_close, assert_same_model, labelled_samples, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.moments import accumulate as class_rows

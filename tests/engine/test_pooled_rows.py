@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from samples import assert_close, assert_same_model, stream
+from builders import assert_close, assert_same_model, model_bytes, stream
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.engine.parameters import LINEAR, map_name, name_of, pooling_of
 from counterpoise.errors import ModelFileError
 from counterpoise.estimators.base import wrap
-from counterpoise.modelfile.container import from_bytes, to_bytes
+from counterpoise.modelfile.container import from_bytes
 from counterpoise.modelfile.engines import unpack_auto
 
 POOLED = (LINEAR, "pooled_rows=1000", "pooled_rows=10")
@@ -30,10 +30,6 @@ def shifted(rows=800, seed=0):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, rows)
     return rng.standard_normal((rows, 12)) + 0.4 * y[:, None], y
-
-
-def content(one):
-    return to_bytes(one._contents())
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -107,9 +103,9 @@ def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
     one = AutoClassifier(**MIXED).partial_fit(X[:rows], y[:rows], classes=[0, 1, 2])
     one.save(tmp_path / "m.safetensors")
     again = AutoClassifier.load(tmp_path / "m.safetensors")
-    assert content(again) == content(one)
+    assert model_bytes(again) == model_bytes(one)
     assert again.get_params() == one.get_params()
-    learned = unpack_auto(from_bytes(content(one)))
+    learned = unpack_auto(from_bytes(model_bytes(one)))
     assert (learned.options.pooled_rows, learned.options.ridge) == (
         one.best_.pooled_rows,
         one.best_.ridge,
@@ -117,7 +113,7 @@ def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
     np.testing.assert_array_equal(learned.scores().of(X), one.decision_function(X).reshape(900, -1))
     for two in (one, again):
         two.partial_fit(X[rows:], y[rows:])
-    assert content(again) == content(one)
+    assert model_bytes(again) == model_bytes(one)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +129,7 @@ def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
 )
 def test_a_file_that_cannot_be_is_refused(change):
     X, y = spread(100)
-    contents = from_bytes(content(AutoClassifier(**MIXED).fit(X, y)))
+    contents = from_bytes(model_bytes(AutoClassifier(**MIXED).fit(X, y)))
     change(contents)
     with pytest.raises((ModelFileError, ValueError, KeyError)):
         AutoClassifier._from_contents(contents)
@@ -147,10 +143,10 @@ def test_late_features_were_zero_in_every_row_before(late):
     one._engine.add_features(["a", "b", "c", "d", "e"])
     one = wrap(type(one), one._engine)
     wide = np.column_stack([X, np.where(np.arange(500) >= late, y, 0.0)])
-    again = AutoClassifier._from_contents(from_bytes(content(one)))
+    again = AutoClassifier._from_contents(from_bytes(model_bytes(one)))
     for two in (one, again):
         two.partial_fit(wide[late:], y[late:])
-    assert content(again) == content(one)
+    assert model_bytes(again) == model_bytes(one)
     alone = BalancedRidgeClassifier(pooled_rows=10).fit(wide, y)
     candidates = one._engine.candidates
     options = candidates.solver_options_for("pooled_rows=10", 1.0)

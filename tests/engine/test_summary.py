@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from samples import stream
+from builders import stream
 from sklearn.exceptions import NotFittedError
 
 from counterpoise import BalancedRidgeClassifier

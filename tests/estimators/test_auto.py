@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from builders import assert_close, assert_same_model, crossed, data_set, model_bytes, stream
 from paper.protocol import evaluate_fold, fold
-from samples import assert_close, assert_same_model, data_set, stream
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier, TableClassifier
 from counterpoise.engine.parameters import CANDIDATES, LINEAR, RIDGES
@@ -19,7 +19,7 @@ from counterpoise.engine.state import State
 from counterpoise.errors import ModelFileError
 from counterpoise.estimators.base import wrap
 from counterpoise.feature_maps import WARMUP, fit_map
-from counterpoise.modelfile.container import from_bytes, to_bytes
+from counterpoise.modelfile.container import from_bytes
 from counterpoise.solver.options import Options
 from counterpoise.solver.scores import solve_scores
 
@@ -29,18 +29,8 @@ SMALL = {
 }
 
 
-def crossed(rows=700, seed=0):
-    """Classes that only the product of two features tells apart."""
-    X = np.random.default_rng(seed).standard_normal((rows, 3))
-    return X, (X[:, 0] * X[:, 1] > 0).astype(int)
-
-
 def chooser(**options):
     return AutoClassifier(**{**SMALL, **options})
-
-
-def content(one):
-    return to_bytes(one._contents())
 
 
 @pytest.mark.slow
@@ -165,11 +155,11 @@ def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
     one.predict(X)  # whoever looks must not be seen in the file
     one.save(tmp_path / "m.safetensors")
     again = AutoClassifier.load(tmp_path / "m.safetensors")
-    assert content(again) == content(one)
+    assert model_bytes(again) == model_bytes(one)
     assert again.get_params() == one.get_params()
     for two in (one, again):
         two.partial_fit(X[rows:], y[rows:])
-    assert content(again) == content(one)
+    assert model_bytes(again) == model_bytes(one)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +181,7 @@ def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
 )
 def test_a_file_that_cannot_be_is_refused(change):
     X, y = crossed(300)
-    contents = from_bytes(content(chooser().fit(X, y)))
+    contents = from_bytes(model_bytes(chooser().fit(X, y)))
     change(contents)
     with pytest.raises((ModelFileError, ValueError, KeyError, TypeError, AttributeError)):
         AutoClassifier._from_contents(contents)
@@ -230,18 +220,18 @@ def test_options_without_meaning_are_refused(options, says):
 )
 def test_bad_rows_change_nothing(X, y, says):
     one = chooser().fit(*crossed(300))
-    before = content(one)
+    before = model_bytes(one)
     with pytest.raises(ValueError, match=says):
         one.partial_fit(np.array(X), y)
     with pytest.raises(ValueError, match=says):
         one.progressive_scores(np.array(X), y)
-    assert content(one) == before
+    assert model_bytes(one) == before
 
 
 def test_an_interrupt_changes_nothing(monkeypatch):
     X, y = crossed(300)
     one = chooser().fit(X[:100], y[:100])
-    before, calls = content(one), []
+    before, calls = model_bytes(one), []
 
     def interrupted(self, *args, **kwargs):
         calls.append(1)
@@ -254,7 +244,7 @@ def test_an_interrupt_changes_nothing(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         one.partial_fit(X[100:], y[100:])
     monkeypatch.undo()
-    assert content(one) == before
+    assert model_bytes(one) == before
 
 
 @pytest.mark.slow
@@ -274,7 +264,7 @@ def test_memory_does_not_grow_with_the_stream():
     one, sizes = chooser(candidates=("interactions", "rff:20")), []
     for at in range(0, 6000, 500):
         one.partial_fit(X[at : at + 500], y[at : at + 500])
-        sizes.append(len(content(one)))
+        sizes.append(len(model_bytes(one)))
     assert max(sizes[1:]) <= max(sizes[:2])  # the warm-up is over, and candidates may go
 
 
@@ -313,10 +303,10 @@ def test_late_features_and_a_file_in_between(tmp_path, late):
     one.partial_fit(wide[late : late + 3], y[late : late + 3])
     one.save(tmp_path / "m.safetensors")
     again = AutoClassifier.load(tmp_path / "m.safetensors")
-    assert content(again) == content(one)
+    assert model_bytes(again) == model_bytes(one)
     scores = [m.progressive_scores(wide[late + 3 :], y[late + 3 :]) for m in (one, again)]
     np.testing.assert_array_equal(*scores)
-    assert content(again) == content(one)
+    assert model_bytes(again) == model_bytes(one)
 
 
 @pytest.mark.parametrize(
@@ -338,7 +328,7 @@ def test_what_decides_the_choice_cannot_change_on_the_way(change):
         lambda: one.predict(X),
         lambda: one.best_,
         lambda: one.g_means_,
-        lambda: content(one),
+        lambda: model_bytes(one),
         lambda: one.merge(one),
         lambda: one.predict_one(X[0]),
     ):
@@ -360,9 +350,9 @@ def test_arrays_of_candidates_and_who_answers_first():
     assert one.best_.feature_map is None
     fixed_one = fit_map("rff:20", X)
     one = chooser(candidates=(LINEAR, fixed_one)).fit(X, y)
-    again = AutoClassifier._from_contents(from_bytes(content(one)))
+    again = AutoClassifier._from_contents(from_bytes(model_bytes(one)))
     assert again.candidates == (LINEAR, fixed_one)
-    assert content(again.partial_fit(X, y)) == content(one.partial_fit(X, y))
+    assert model_bytes(again.partial_fit(X, y)) == model_bytes(one.partial_fit(X, y))
 
 
 @pytest.mark.parametrize(
@@ -373,7 +363,7 @@ def test_arrays_of_candidates_and_who_answers_first():
 )
 def test_a_file_that_would_crash_later_is_refused(change):
     X, y = crossed(300)
-    contents = from_bytes(content(chooser().fit(X, y)))
+    contents = from_bytes(model_bytes(chooser().fit(X, y)))
     change(contents)
     with pytest.raises(ModelFileError):
         AutoClassifier._from_contents(contents)
@@ -420,16 +410,16 @@ def test_two_threads_may_look_at_one_model(make):
     X, y = crossed(700)
     one = make().fit(X, y)
     expected = one.predict_proba(X)
-    before = content(one)
+    before = model_bytes(one)
     one = type(one)._from_contents(from_bytes(before))  # nothing is solved yet
     with ThreadPoolExecutor(4) as pool:
         looks = [pool.submit(one.predict_proba, X) for _ in range(12)]
-        looks += [pool.submit(content, one) for _ in range(4)]
+        looks += [pool.submit(model_bytes, one) for _ in range(4)]
         for look in looks[:12]:
             np.testing.assert_array_equal(look.result(), expected)
         for look in looks[12:]:
             assert look.result() == before
-    assert content(one) == before
+    assert model_bytes(one) == before
 
 
 @pytest.mark.slow

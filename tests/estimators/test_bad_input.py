@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from samples import stream
+from builders import stream
 from sklearn.exceptions import NotFittedError
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from forks import PIPE
+from fork_server import PIPE
 from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier

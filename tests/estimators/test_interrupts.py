@@ -1,6 +1,6 @@
 """Signals into calls that succeed or fail: a model is as before or as after, bit by bit.
 
-``benchmarks/interrupts.py`` sends 10,000 of them.
+``benchmarks/proofs/kills.py`` sends 10,000 of them.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from samples import stream
+from builders import stream
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.online import AROW, LS, RLS

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from samples import assert_close, stream
+from builders import assert_close, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.engine import state

@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from builders import stream
 from imblearn.metrics import geometric_mean_score
 from matplotlib.colors import to_rgb
-from samples import stream
 from sklearn import metrics as theirs
 
 from counterpoise import BalancedRidgeClassifier, online

@@ -13,8 +13,8 @@ import onnx
 import onnxruntime
 import pandas as pd
 import pytest
+from builders import data_set, learn, stream
 from paper.datasets import VARIABLE
-from samples import data_set, learn, stream
 from sklearn import datasets
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier

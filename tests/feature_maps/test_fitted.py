@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from builders import assert_close, assert_same_model, batch_scores, stream
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import assert_close, assert_same_model, batch_scores, stream
 from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler

@@ -1,6 +1,6 @@
 """A changed ledger is refused in one line, and a query reads one state of the file.
 
-benchmarks/mutations.py changes ledgers in many more ways.
+benchmarks/proofs/mutations.py changes ledgers in many more ways.
 """
 
 import json
@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from beside import a_year
-from mutants import CHANGES, SEALED, change_ledger, ledger_answers, mutate_bytes, reseal
+from ledgers import CHANGES, SEALED, a_year, change_ledger, ledger_answers, mutate_bytes, reseal
 
 from counterpoise import Ledger
 from counterpoise.errors import DataError

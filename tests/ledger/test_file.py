@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from beside import a_year
-from forks import PIPE
+from fork_server import PIPE
+from ledgers import a_year
 
 from counterpoise import Ledger
 from counterpoise.errors import BusyError

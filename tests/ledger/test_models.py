@@ -1,13 +1,13 @@
 """The model of any selection is the one that a fresh classifier learns from just those rows.
 
-benchmarks/ledger_models.py asks for 200 selections of each set.
+benchmarks/proofs/ledger.py asks for 200 selections of each set.
 """
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from beside import a_year, cut_into_days, random_selection, same_weights
-from samples import data_set
+from builders import data_set
+from ledgers import a_year, cut_into_days, random_selection, same_weights
 
 from counterpoise import BalancedRidgeClassifier, Ledger
 from counterpoise.ledger.storage import File

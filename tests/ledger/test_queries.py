@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from beside import DAY, a_year
+from ledgers import DAY, a_year
 from scipy import stats
 
 from counterpoise import BalancedRidgeClassifier, Ledger
@@ -223,7 +223,7 @@ HEAVY = {
 def test_limits_of_drift_keep_their_level(tmp_path, kind):
     """300 buckets without a change: at the level 0.05 fewer than 15 + 3 deviations.
 
-    benchmarks/ledger_drift.py measures the rates.
+    benchmarks/proofs/ledger.py measures the rates.
     """
     rng = np.random.default_rng(5)
     draw = HEAVY.get(kind, HEAVY["normal"])

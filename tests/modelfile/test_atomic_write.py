@@ -8,9 +8,9 @@ import threading
 from pathlib import Path
 
 import pytest
+from builders import stream
 from filelock import FileLock
-from forks import MAIN
-from samples import stream
+from fork_server import MAIN
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.atomic_write import atomic_write, discard_temporary, hidden_sibling_path, locked

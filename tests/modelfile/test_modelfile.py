@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import safetensors.numpy
+from builders import labelled_samples, stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from samples import labelled_samples, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments, online
 from counterpoise.errors import ModelFileError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from samples import assert_close
+from builders import assert_close
 
 from counterpoise import BalancedRidgeClassifier, Moments
 

@@ -4,7 +4,7 @@ import datetime
 
 import numpy as np
 import pytest
-from samples import assert_same_answers
+from builders import assert_same_answers
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.moments.decay import NO_DECAY, Decay, parse_time_span

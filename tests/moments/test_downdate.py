@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from builders import labelled_samples, stream
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import labelled_samples, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.errors import ModelFileError, PrecisionWarning

@@ -9,8 +9,8 @@ import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
+from online_rules import RULES, begun
 from paper.protocol import g_mean
-from rules import RULES, begun
 
 from counterpoise.errors import ModelFileError
 from counterpoise.online import (

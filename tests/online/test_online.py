@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sklearn
+from builders import assert_close
 from hypothesis import given
 from hypothesis import strategies as st
-from rules import RULES, begun
-from samples import assert_close
+from online_rules import RULES, begun
 from scipy.stats import norm
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import Perceptron as ScikitPerceptron

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import data_set
 from paper import data, datasets
 from paper.datasets import SETS, VARIABLE, find, load
 from paper.datasets.prepare import encoded
-from samples import data_set
 
 RAW = [one for one in SETS.values() if one.raw]
 

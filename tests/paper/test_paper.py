@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from forks import Forks
+from builders import data_set
+from fork_server import ForkServer
 from paper import (
     bayes,
     clock,
@@ -37,7 +38,6 @@ from paper.methods import FAMILY, METHODS, TABLE_3, TABLE_4
 from paper.protocol import Fold, fold, g_mean
 from paper.rank_tests import compare, plot_comparison
 from paper.times import TIMED_TABLES
-from samples import data_set
 from scipy.optimize import minimize_scalar
 
 from counterpoise import online
@@ -52,7 +52,7 @@ ROOT = Path(__file__).parents[2]
 def experiments():
     """Run ``python -m paper``."""
     names = [f"paper.{path.stem}" for path in sorted((ROOT / "paper").glob("[a-z]*.py"))]
-    with Forks(names, ROOT) as server:
+    with ForkServer(names, ROOT) as server:
         yield lambda *arguments, **how: server.run(["-m", "paper", *arguments], cwd=ROOT, **how)
 
 
@@ -512,7 +512,7 @@ def test_the_tracked_orders_are_those_that_are_run_here(name, runs, methods):
 
 
 def test_the_same_seeds_give_the_same_tables_bit_for_bit(paper, quick, tmp_path):
-    # benchmarks/repeated.py makes the whole run twice.
+    # benchmarks/proofs/repeated.py makes the whole run twice.
     stages = (
         "table2",
         "gmeans",

@@ -4,8 +4,8 @@ import copy
 
 import numpy as np
 import pytest
+from builders import stream
 from river import checks
-from samples import stream
 
 from counterpoise import AutoClassifier as Arrays
 from counterpoise.river import AutoClassifier

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from samples import stream
+from builders import stream
 
 from counterpoise import BalancedRidgeClassifier as Arrays
 from counterpoise.errors import ModelFileError

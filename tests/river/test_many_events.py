@@ -1,6 +1,6 @@
 """Long streams through river's face: what is learned and what is said stay exact.
 
-``benchmarks/events_proof.py`` does the same with ten million events.
+``benchmarks/proofs/long_streams.py`` does the same with ten million events.
 """
 
 import numpy as np

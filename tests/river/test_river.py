@@ -10,8 +10,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from builders import assert_close, stream
 from river import checks, compat, compose, datasets, drift, evaluate, metrics, preprocessing, utils
-from samples import assert_close, stream
 
 from counterpoise import BalancedRidgeClassifier as ScikitFace
 from counterpoise.online import AROW, PassiveAggressive

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from samples import data_set, stream
+from builders import data_set, stream
 from sklearn.exceptions import NotFittedError
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier, CostSensitiveClassifier

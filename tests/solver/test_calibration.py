@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from builders import assert_close, stream
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import assert_close, stream
 from scipy.optimize import minimize
 
 from counterpoise import BalancedRidgeClassifier

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from samples import stream
+from builders import stream
 from sklearn.impute import SimpleImputer
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from builders import assert_close, stream
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import assert_close, stream
 from scipy.stats import t as student
 
 from counterpoise import BalancedRidgeClassifier
@@ -126,7 +126,7 @@ def test_stream_probabilities_follow_the_frequencies():
 
 
 def test_stream_probabilities_beat_the_base_rate_on_a_rare_class():
-    """The comparison with calibration is in benchmarks/probability.py."""
+    """The comparison with calibration is in benchmarks/proofs/probability.py."""
     rng = np.random.default_rng(0)
     y = (rng.random(40_000) < 0.01).astype(int)
     X = rng.standard_normal((40_000, 5))

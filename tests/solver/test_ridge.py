@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from samples import assert_close, stream
+from builders import assert_close, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.moments.classes import Classes

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from refits import assert_progressive
+from builders import assert_progressive
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.stepwise import progressive

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+from builders import assert_progressive, data_set, refitted, stream
 from hypothesis import given
 from hypothesis import strategies as st
-from refits import assert_progressive, refitted
-from samples import data_set, stream
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.stepwise import progressive

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from samples import assert_close, stream
+from builders import assert_close, stream
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.feature_maps import WARMUP

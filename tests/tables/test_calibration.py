@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from samples import assert_close, learn
+from builders import assert_close, learn
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.readers import source

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from forks import NOWHERE
+from fork_server import NOWHERE
 from pipelines import FORMATS
 
 from counterpoise.atomic_write import locked
@@ -109,7 +109,7 @@ def test_dying_at_any_point_of_saving(uninterrupted, forks, tmp_path):
 
 
 def test_killed_at_random_moments(start, tmp_path):
-    """A short version of benchmarks/crash.py."""
+    """A short version of benchmarks/proofs/kills.py."""
     write_rows(tmp_path, 20_000)
     rng, last = np.random.default_rng(0), 0
     for _ in range(3):
@@ -257,7 +257,7 @@ def test_what_is_left_of_a_broken_pipe_is_notstate_(tmp_path, cut, late):
 
 @pytest.mark.slow
 def test_pipelines_that_are_stopped_go_on():
-    """A short version of what benchmarks/crash.py does with 100 signals a format."""
+    """A short version of what benchmarks/proofs/kills.py does with 100 signals a format."""
     script = Path(__file__).parents[1] / "pipelines.py"
     command = [sys.executable, script, ",".join(FORMATS), "2", "0"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from late_labels import DYING, spoil_store
-from nightly_job import NightlyJob
-from samples import assert_close
+from builders import assert_close, write_frame
+from delayed_labels import DYING, NightlyJob, spoil_store
 
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.tables.event_store import EventStore, pending_path
@@ -38,32 +37,21 @@ def payments(day, rows=ROWS):
     return pd.DataFrame(frame)
 
 
-def write(frame, name):
-    """Write a frame in the format of a file name."""
-    if name.endswith(".parquet"):
-        frame.to_parquet(name, index=False)
-    elif name.endswith(".jsonl"):
-        frame.to_json(name, orient="records", lines=True)
-    else:
-        frame.to_csv(name, index=False)
-    return name
-
-
 def events(frame, name):
     """Write a frame without its labels."""
-    return write(frame.drop(columns="y"), name)
+    return write_frame(frame.drop(columns="y"), name)
 
 
 def labels(frame, name):
     """Write the ids and labels of a frame."""
-    return write(frame[["id", "y"]], name)
+    return write_frame(frame[["id", "y"]], name)
 
 
 def assert_learned(run, frame, *options):
     """The model of the store equals, to rounding, one that learned these rows."""
     if os.path.exists("batch"):
         os.unlink("batch")
-    write(frame.drop(columns=["id", "customer"]), "batch.csv")
+    write_frame(frame.drop(columns=["id", "customer"]), "batch.csv")
     run("learn", "batch.csv", "--label", "y", "--model", "batch", *options)
     one, two = TableModel.load("m"), TableModel.load("batch")
     assert one.model.class_count.tolist() == two.model.class_count.tolist()
@@ -148,7 +136,7 @@ def test_formats_and_new_columns_are_mixed(run, tmp_path):
     frame = mixed.drop(columns="agent").fillna({"device": 0.0})
     one = TableModel.load("m")
     frame["device"] = frame.device.astype(float)
-    write(frame.drop(columns=["id", "customer"]), "batch.csv")
+    write_frame(frame.drop(columns=["id", "customer"]), "batch.csv")
     run("learn", "batch.csv", "--label", "y", "--model", "batch")
     two = TableModel.load("batch")
     order = [one.encoding.features.index(feature) for feature in two.encoding.features]
@@ -161,15 +149,15 @@ def test_formats_and_new_columns_are_mixed(run, tmp_path):
 def test_no_row_is_learned_twice_without_the_option(run, tmp_path, kind):
     """A labeled file with the ids of pending events takes their place."""
     frame = payments(0)
-    run("learn", write(frame.iloc[50:].drop(columns="id"), "old.csv"), "--label", "y", "--drop",
-        "customer", "--model", "m")  # fmt: skip
+    old = write_frame(frame.iloc[50:].drop(columns="id"), "old.csv")
+    run("learn", old, "--label", "y", "--drop", "customer", "--model", "m")
     run("learn", events(frame.iloc[:50], f"e.{kind}"), "--id", "id", "--model", "m")
     run("learn", "--labels", labels(frame.iloc[:10], "l.csv"), "--model", "m")
     before = Path("m").read_bytes()
-    told = run("learn", write(frame.iloc[5:20], f"j.{kind}"), "--model", "m", code=2).err
+    told = run("learn", write_frame(frame.iloc[5:20], f"j.{kind}"), "--model", "m", code=2).err
     assert f"j.{kind}, row 1: id 'p0-005' was learned already" in told
     assert Path("m").read_bytes() == before
-    run("learn", write(frame.iloc[10:20], f"k.{kind}"), "--model", "m")
+    run("learn", write_frame(frame.iloc[10:20], f"k.{kind}"), "--model", "m")
     assert "nothing new" in run("learn", f"k.{kind}", "--model", "m").err
     assert_learned(run, pd.concat([frame.iloc[:20], frame.iloc[50:]]))
     again = run("learn", "--labels", labels(frame.iloc[10:11], "a.csv"), "--model", "m", code=2).err
@@ -233,7 +221,13 @@ def test_learned_rows_are_deleted_and_others_expire(run, tmp_path):
     assert "unique-0049" not in found
     assert "unique-0050" in found
     assert b"unique-0049" not in stored_bytes()
-    run("learn", "--labels", write(pd.DataFrame({"id": ["x"], "y": ["no"]}), "x.csv"), "-m", "m")
+    run(
+        "learn",
+        "--labels",
+        write_frame(pd.DataFrame({"id": ["x"], "y": ["no"]}), "x.csv"),
+        "-m",
+        "m",
+    )
     with EventStore(pending_path("m")) as store:
         assert store.expire_after == 90 * 86_400.0
         assert store.expire(time.time() - 3600.0) == (0, 0)
@@ -283,7 +277,7 @@ def test_killed_while_unlearning_nothing_is_lost_or_doubled(run, forks, tmp_path
     run("learn", "--labels", labels(frame.iloc[:50], "l.csv"), "--model", "m")
     frame["y"] = "yes"
     labels(frame.iloc[10:30], "new.csv")
-    write(frame.iloc[50:55], "joined.csv")
+    write_frame(frame.iloc[50:55], "joined.csv")
     for name in ("m", "m.pending"):
         shutil.copy(name, f"{name}.good")
     for command in (
@@ -321,7 +315,16 @@ def test_merging_reports_pending_events(run, tmp_path):
     frame = payments(0)
     run("learn", events(frame, "e.csv"), *LEARN)
     run("learn", "--labels", labels(frame.iloc[:40], "l.csv"), "--model", "m")
-    run("learn", write(payments(1), "j.csv"), "--label", "y", "--drop", "customer,id", "-m", "n")
+    run(
+        "learn",
+        write_frame(payments(1), "j.csv"),
+        "--label",
+        "y",
+        "--drop",
+        "customer,id",
+        "-m",
+        "n",
+    )
     told = run("merge", "m", "n", "--output", "both").err
     assert "warning: 20 pending events and 0 labels stay in m.pending" in told
     assert "warning: both does not contain the 40 ids of m.pending" in told
@@ -380,7 +383,7 @@ def test_a_full_disk_is_one_error(run, forks, tmp_path):
 
 @pytest.mark.slow
 def test_damaged_stores_are_refused(run, tmp_path):
-    """A short version of benchmarks/mutations.py."""
+    """A short version of benchmarks/proofs/mutations.py."""
     frame = payments(0)
     run("learn", events(frame, "e.csv"), *LEARN)
     run("learn", "--labels", labels(frame.iloc[:20], "l.csv"), "--model", "m")
@@ -413,7 +416,7 @@ def test_damaged_stores_are_refused(run, tmp_path):
 
 @pytest.mark.slow
 def test_a_nightly_job_of_ten_days(run, tmp_path, monkeypatch):
-    """A short version of benchmarks/nightly.py."""
+    """A short version of benchmarks/proofs/kills.py."""
     job = NightlyJob(tmp_path, lambda *given: run(*given).err, days=10, events=60)
     monkeypatch.chdir(job.job)
     for day in range(10):

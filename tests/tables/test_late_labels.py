@@ -6,7 +6,7 @@ import signal
 
 import pandas as pd
 import pytest
-from late_labels import DYING, OPTIONS, PLAIN, learned, of_day, write_days
+from delayed_labels import DYING, OPTIONS, PLAIN, learned, of_day, write_days
 
 from counterpoise.tables.event_store import EventStore, pending_path
 
@@ -79,7 +79,7 @@ def test_files_that_grow_are_gone_on_with(run, here):
 
 @pytest.mark.slow
 def test_killed_at_any_point_nothing_is_lost_or_doubled(run, forks, here):
-    """A short version of benchmarks/late.py, at chosen points."""
+    """A short version of benchmarks/proofs/kills.py, at chosen points."""
     for day in range(DAYS):
         run(*of_day(day), *CHUNKS)
     whole = (here / "m").read_bytes()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from samples import data_set, learn, stream
+from builders import data_set, learn, stream
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.engine.parameters import CANDIDATES

@@ -5,8 +5,8 @@ import shutil
 
 import numpy as np
 import pytest
-from late_labels import OPTIONS, of_day, write_days
-from samples import assert_close
+from builders import assert_same_tables
+from delayed_labels import OPTIONS, of_day, write_days
 
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.tables.event_store import EventStore, pending_path
@@ -35,25 +35,13 @@ def write(path, lines):
     path.write_text("\n".join([HEAD, *lines]) + "\n")
 
 
-def assert_alike(one, two):
-    """The same features and rows, and weights equal to rounding after removal."""
-    one, two = TableModel.load(str(one)), TableModel.load(str(two))
-    order = [one.encoding.features.index(f) for f in two.encoding.features]
-    assert len(order) == len(one.encoding.features)
-    assert one.model.class_count.tolist() == two.model.class_count.tolist()
-    assert one.held[order].tolist() == two.held.tolist()
-    assert_close(
-        wrap_engine(one.model).coef_[:, order], wrap_engine(two.model).coef_, 1e-9
-    )  # removal of a seventh: DESIGN
-
-
 @pytest.mark.slow
 def test_rows_of_a_customer_are_unlearned_once_and_for_all(run, rows, tmp_path):
     write(tmp_path / "others.csv", [line for line in rows if not line.startswith("3,")])
     run("learn", "others.csv", *LEARN, "--model", "never")
     run("learn", "t.csv", *LEARN, "--model", "m")
     assert "43 rows unlearned" in run("unlearn", "m", "t.csv", "--where", "customer=3").err
-    assert_alike("m", "never")
+    assert_same_tables("m", "never")
     before = (tmp_path / "m").read_bytes()
     assert "0 rows unlearned" in run("unlearn", "m", "t.csv", "--where", "customer=3").err
     assert (tmp_path / "m").read_bytes() == before
@@ -87,7 +75,7 @@ def test_rows_from_a_pipe_are_unlearned(run, rows, tmp_path, monkeypatch):
         run("learn", "others.csv", *LEARN, "--model", "never")
         pipe(mine)
         assert "43 rows unlearned" in run("unlearn", "m", "-").err
-        assert_alike("m", "never")
+        assert_same_tables("m", "never")
         before = (tmp_path / "m").read_bytes()
         pipe(mine)
         assert "were unlearned before" in run("unlearn", "m", "-", code=2).err
@@ -117,7 +105,7 @@ def test_a_row_gets_another_label(run, rows, tmp_path):
         for k in (8, 9)
     ]
     assert sum("1 row relabeled" in text for text in told) == wrong > 0
-    assert_alike("m", "right")
+    assert_same_tables("m", "right")
     before = (tmp_path / "m").read_bytes()
     assert (
         "0 rows relabeled"
@@ -136,11 +124,11 @@ def test_a_row_gets_another_label(run, rows, tmp_path):
         "1 row relabeled"
         in run("relabel", "m", "t.csv", "--where", "payment=8", "--new-label", "1").err
     )
-    assert_alike("m", "right")
+    assert_same_tables("m", "right")
     write(tmp_path / "others.csv", [line for line in right if not line.startswith("1,")])
     run("learn", "others.csv", *LEARN, "--model", "never")
     assert "43 rows unlearned" in run("unlearn", "m", "t.csv", "--where", "customer=1").err
-    assert_alike("m", "never")
+    assert_same_tables("m", "never")
     run("unlearn", "m", "t.csv")
     assert not wrap_engine(TableModel.load("m").model).__sklearn_is_fitted__()
 
@@ -159,7 +147,7 @@ def test_many_rows_get_the_labels_of_a_file(run, rows, tmp_path):
     assert "with --id" in run(*command, code=2).err
     command += ["--id", "payment"]
     assert f"{len(new)} rows relabeled" in run(*command).err
-    assert_alike("m", "right")
+    assert_same_tables("m", "right")
     before = (tmp_path / "m").read_bytes()
     assert "0 rows relabeled" in run(*command).err
     for line, message in (
@@ -194,7 +182,7 @@ def test_one_person_among_late_labels(run, tmp_path):
         "\n".join(["payment,amount,country,hour,fraud", *rest]) + "\n"
     )
     run("learn", "rest.csv", "--label", "fraud", "--drop", "payment", "--model", "never")
-    assert_alike("m", "never")
+    assert_same_tables("m", "never")
     with EventStore(pending_path("m")) as store:
         assert len(store) == waited - (sum(",X," in line for line in events) - mine)
     before = (tmp_path / "m").read_bytes()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from samples import learn
+from builders import learn
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.errors import ModelFileError

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from builders import write_frame
 
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.tables.inspect import unique
@@ -25,26 +26,16 @@ def payments(first, rows=40):
     )
 
 
-def write(table, ending):
-    if ending == "parquet":
-        table.to_parquet("t.parquet", index=False)
-    elif ending == "jsonl":
-        table.to_json("t.jsonl", orient="records", lines=True)
-    else:
-        table.to_csv("t.csv", index=False)
-    return f"t.{ending}"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [["--drop", "customer"], []], ids=["dropped", "learned"])
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_integers_above_the_precision_of_floats_are_compared_as_integers(run, ending, options):
     table = payments(LARGE)
-    path = write(table, ending)
+    path = write_frame(table, f"t.{ending}")
     run("learn", path, "--label", "target", "-m", "m.st", *options)
     done = run("unlearn", "m.st", path, "--where", f"customer={LARGE}")
     assert "10 rows unlearned" in done.err
-    left = write(table[table.customer != LARGE], ending)
+    left = write_frame(table[table.customer != LARGE], f"t.{ending}")
     run("learn", left, "--label", "target", "-m", "left.st", *options)
     one, two = (
         wrap_engine(TableModel.load("m.st").model),
@@ -76,7 +67,7 @@ def test_a_value_is_compared_by_the_type_of_its_column(kind, values, value, expe
 
 
 def test_all_conditions_must_hold_also_those_on_one_column(run):
-    path = write(payments(7), "csv")
+    path = write_frame(payments(7), "t.csv")
     run("learn", path, "--label", "target", "-m", "m.st")
     before = wrap_engine(TableModel.load("m.st").model).coef_
     two = ["--where", "customer=5", "--where", "customer=6"]

@@ -129,7 +129,7 @@ def gather(
 
 cdef Py_ssize_t tile_of(Py_ssize_t d, Py_ssize_t m) noexcept nogil:
     """Rows that are centred before their products are added up."""
-    cdef Py_ssize_t values = 2048  # few features, more, and many: measured by benchmarks/bulk.py
+    cdef Py_ssize_t values = 2048  # few features, more, and many: measured by benchmarks/speed/bulk.py
     if d > MAX_FEATURES_WITHOUT_PANELS:
         values = 20480 if d <= 256 else 65536
     return min(m, max(values // d, 4))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 # Nanoseconds of a product of dense values, of a pair of sparse values, of an entry of the scatter
-# and of a call, as benchmarks/sparse.py measures them.
+# and of a call, as benchmarks/speed/bulk.py measures them.
 NS_PER_PRODUCT, NS_PER_PAIR, NS_PER_ENTRY, NS_PER_CALL = 0.025, 3.0, 6.5, 1e6
 MAX_CACHED_ONES = 1 << 16  # weights of 1 that are kept for the next chunk of that length
 MAX_ROWS_WITHOUT_ANCHOR = 3  # rows of a chunk whose means need no anchor of their own

@@ -163,7 +163,7 @@ ANY_ORDER ONE_PER_CPU static void symmetric_more(
 /* Products of features: S += R'R, up to widths at which BLAS has got going. */
 
 #if defined(__GNUC__)
-#define MAX_FEATURES_FOR_LOOPS 512    /* more are faster by dsyrk (benchmarks/bulk.py) */
+#define MAX_FEATURES_FOR_LOOPS 512    /* more are faster by dsyrk (benchmarks/speed/bulk.py) */
 #define MAX_FEATURES_WITHOUT_PANELS 96 /* more are faster in panels of eight */
 
 /* S += R'R of m rows of d values, blocks of 4 by 8 on and above the diagonal. Panel p, eight

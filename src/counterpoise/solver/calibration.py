@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Flags, Labels, Matrix, Vector, joined
 
-SMOOTHNESS_PENALTY = 0.5  # benchmarks/tails.py and benchmarks/costs.py
+SMOOTHNESS_PENALTY = 0.5  # benchmarks/proofs/probability.py
 LEVEL, SLOPE = 1.0, 0.5  # σ_a and σ_c
 MIN_SLOPE = 0.05
 MAX_EFFECTIVE_ROWS = 1e9  # rows that the fit reckons with: more of them tell no more digits

@@ -38,7 +38,9 @@ from counterpoise.solver.score_functions import LinearScores, QuadraticScores
 LOSS_RTOL = 1e-12  # of a loss: its rounding is a thousandth of that
 # Degrees of freedom of a class, over its rows, that a trusted criterion leaves.
 MIN_RESIDUAL_DOF_FRACTION = 0.5
-RIDGE_PRIOR_ROWS = 3.0  # rows that the decaying ridge is equal to (benchmarks/ridge.py)
+RIDGE_PRIOR_ROWS = (
+    3.0  # rows that the decaying ridge is equal to (benchmarks/proofs/comparisons.py)
+)
 MAX_LEVERAGE = 0.999  # leverage of a row at most
 
 Batch = NDArray[np.float64]  # an array with a leading axis of problems

@@ -15,7 +15,7 @@ from counterpoise import validation
 
 cdef double MAX_ABS_VALUE = validation.MAX_ABS_VALUE
 cdef Py_ssize_t MAX_CLASSES_CACHED = 16  # of which inverses and links are kept
-cdef Py_ssize_t MIN_FEATURES_TO_REFINE = 48  # below, elimination is faster (benchmarks/events.py)
+cdef Py_ssize_t MIN_FEATURES_TO_REFINE = 48  # below, elimination is faster (benchmarks/speed/events.py)
 
 
 def learn_all(

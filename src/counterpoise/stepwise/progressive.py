@@ -34,7 +34,7 @@ from counterpoise.solver.scores import solve_scores
 from counterpoise.stepwise._block_scorer import BlockScorer
 from counterpoise.stepwise._step_solver import SolverSpec, StepSolver
 
-MIN_FEATURES_FOR_BLOCKS = 50  # below, elimination is faster (benchmarks/progressive.py)
+MIN_FEATURES_FOR_BLOCKS = 50  # below, elimination is faster (benchmarks/speed/progressive.py)
 STEPS_PER_BLOCK = ((100, 16), (256, 24), (np.inf, 64))  # for features below these numbers
 BLOCKS_PER_SIGNAL_CHECK = 64
 FLOPS_PER_SIGNAL_CHECK = 1e9  # of elimination, which takes d³ for a problem of d features

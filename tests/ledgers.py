@@ -1,4 +1,4 @@
-"""Changed ledgers, and everything that a ledger answers, for tests and benchmarks/mutations.py."""
+"""Reference rows of a ledger, damaged ledgers, and all answers of a ledger."""
 
 import contextlib
 import json
@@ -6,11 +6,121 @@ import sqlite3
 import struct
 
 import numpy as np
+import pyarrow as pa
 
-from counterpoise import Ledger
+from counterpoise import BalancedRidgeClassifier, Ledger
+from counterpoise.encoding.columns import Feature
 from counterpoise.errors import DataError
 from counterpoise.ledger.cells import HEAD
 from counterpoise.ledger.storage import SUMS, Digest, hash_heads, hash_values
+from counterpoise.ledger.synthetic import payments
+from counterpoise.ledger.time_buckets import text as format_time
+
+DAY = 86_400
+
+
+class ReferenceRows:
+    """All rows of a ledger in memory, with features as the ledger names them."""
+
+    def __init__(self, tables, time="at", label="fraud", segments=("country",)):
+        whole = pa.concat_tables(tables, promote_options="default")
+        at = whole[time].cast(pa.timestamp("s")).cast(pa.int64()).to_numpy()
+        self.day = at // DAY
+        self.y = np.array(whole[label].to_pylist())
+        self.segment = {name: np.array(whole[name].to_pylist()) for name in segments}
+        columns = {}
+        for name in whole.column_names:
+            if name in (time, label):
+                continue
+            if name in segments:
+                for value in np.unique(self.segment[name]).tolist():
+                    feature = Feature(name, "category", value)
+                    columns[feature.name] = (self.segment[name] == value).astype(float)
+            else:
+                columns[name] = whole[name].fill_null(0.0).to_numpy()
+        self.names = list(columns)
+        self.X = np.column_stack(list(columns.values()))
+
+    def fresh(self, weight, **options):
+        """Return a model that learned only the rows of positive weight."""
+        rows = weight > 0
+        return BalancedRidgeClassifier(**options).fit(self.X[rows], self.y[rows], weight[rows])
+
+
+def distance(model, names, fresh, X):
+    """Return the largest difference of coefficients, in deviations of the features."""
+    wanted = np.zeros(len(names))
+    at = {name: j for j, name in enumerate(names)}
+    wanted[[at[name] for name in model.names_]] = model.coef_[0]
+    spread = np.maximum(X.std(axis=0), np.finfo(float).tiny)
+    off = np.abs((wanted - fresh.coef_[0]) * spread).max()
+    centre = X.mean(axis=0)
+    constant = wanted @ centre + model.intercept_[0]
+    constant -= fresh.coef_[0] @ centre + fresh.intercept_[0]
+    return float(max(off, abs(constant)))
+
+
+def same_weights(model, names, fresh, X, tolerance=1e-10):
+    """Check that coefficients and intercepts agree."""
+    off = distance(model, names, fresh, X)
+    assert off <= tolerance, off
+
+
+def random_selection(rng, reference):
+    """Return arguments of model(), and the weights of the rows that they select."""
+    first, last = reference.day.min(), reference.day.max() + 1
+    span = int(rng.integers(20, last - first + 1))
+    begin = int(rng.integers(first, last - span + 1))
+    named, inside = {}, np.ones(len(reference.day), dtype=bool)
+    if rng.random() < 0.7:
+        named["since"] = format_time(begin * DAY)
+        inside &= reference.day >= begin
+    if rng.random() < 0.7:
+        named["until"] = format_time((begin + span) * DAY)
+        inside &= reference.day < begin + span
+    for name, values in reference.segment.items():
+        known = np.unique(values[inside]).tolist()
+        some = rng.choice(known, int(rng.integers(1, len(known) + 1)), replace=False).tolist()
+        way = rng.integers(0, 4)
+        if way == 0 and len(some) < len(known):
+            named["where"] = {name: {"not": some}}
+            inside &= ~np.isin(values, some)
+        elif way == 1:
+            named["where"] = {name: some}
+            inside &= np.isin(values, some)
+        elif way == 2:
+            named["where"] = {name: some[0]}
+            inside &= values == some[0]
+    if rng.random() < 0.4:
+        out = rng.choice(np.arange(begin, begin + span), 3).tolist()
+        named["exclude"] = [format_time(day * DAY) for day in out]
+        inside &= ~np.isin(reference.day, out)
+    weight = inside.astype(float)
+    if rng.random() < 0.5 and inside.any():
+        half_life = float(rng.uniform(3.0, 100.0))
+        named["half_life"] = half_life if rng.random() < 0.5 else f"{half_life!r}d"
+        age = reference.day[inside].max() - reference.day[inside]
+        weight[inside] = 2.0 ** (-age / half_life)
+    return named, weight
+
+
+def cut_into_days(X, y, days=90, seed=1):
+    """Return rows as a table of many days and three towns, and the reference rows."""
+    rng = np.random.default_rng(seed)
+    columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+    day = np.sort(rng.integers(0, days, len(y)))
+    at = (day * DAY + rng.integers(0, DAY, len(y))).astype("datetime64[s]")
+    table = pa.table({"at": at, "town": rng.choice(["a", "b", "c"], len(y)), **columns, "y": y})
+    return table, ReferenceRows([table], label="y", segments=("town",))
+
+
+def a_year(**options):
+    """Return tables of payments, and their reference rows."""
+    tables = payments(**options)
+    return tables, ReferenceRows(tables)
+
+
+# Damaged ledgers
 
 FIELDS = HEAD.names
 NUMBERS = [0, 1, -1, 2, 7, 10**6, 2**31, 2**62, -(2**62)]

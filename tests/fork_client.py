@@ -1,6 +1,6 @@
-"""A program for a shell that has another run by the server of ``forks``, with its own streams.
+"""Client of ``fork_server`` for a shell: a program that runs with the streams of this process.
 
-It imports little, for a page of commands starts it dozens of times.
+It imports little, because a page of commands starts it dozens of times.
 """
 
 import json
@@ -11,8 +11,8 @@ import struct
 import sys
 
 
-def asked(address, arguments, descriptors, cwd=None, env=None):
-    """A connection to the server by which it was asked for a program with those descriptors."""
+def connect(address, arguments, descriptors, cwd=None, env=None):
+    """Return a connection by which the server runs a program with these descriptors."""
     request = {
         "arguments": arguments,
         "cwd": os.path.abspath(cwd or os.getcwd()),
@@ -28,10 +28,10 @@ def asked(address, arguments, descriptors, cwd=None, env=None):
 
 
 def ask(address, *arguments):
-    """Have the program run with the streams of this process, and end as it ends."""
+    """Run the program with the streams of this process, and end as it ends."""
     mine = [int(name) for name in os.listdir("/dev/fd")]
     mine = [number for number in mine if os.path.exists(f"/dev/fd/{number}")]  # not the listing
-    link = asked(address, list(arguments), {number: number for number in mine})
+    link = connect(address, list(arguments), {number: number for number in mine})
     for number in mine:
         os.close(number)  # a pipe ends when the program closes it
     (pid,) = struct.unpack("i", link.recv(4))

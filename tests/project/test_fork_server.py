@@ -5,7 +5,7 @@ import signal
 import subprocess
 
 import pytest
-from forks import PIPE
+from fork_server import PIPE
 
 
 @pytest.mark.parametrize(

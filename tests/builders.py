@@ -1,4 +1,4 @@
-"""Labelled samples to draw from, a batch solver that nobody here wrote, and how close is close."""
+"""Rows to draw from, reference solutions by scikit-learn and by refits, and comparisons."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,11 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.preprocessing import StandardScaler
 
+from counterpoise import BalancedRidgeClassifier
+from counterpoise.estimators.auto import wrap_engine
+from counterpoise.modelfile.container import to_bytes
+from counterpoise.tables.model import TableModel
+
 # Orders of summation differ in the last digits, and a solver multiplies that by the condition
 # number, here below 1e4: 1e-10 leaves a factor of 100.
 TOLERANCE = 1e-10
@@ -15,7 +20,7 @@ TOLERANCE = 1e-10
 
 @st.composite
 def labelled_samples(draw, d=None, most=40, classes=3, weighted=False):
-    """Rows (well-conditioned by construction, in odd units), labels and perhaps weights."""
+    """Draw rows (well-conditioned by construction, in odd units), labels and perhaps weights."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     rows = draw(st.integers(1, most))
     d = draw(st.integers(1, 5)) if d is None else d
@@ -28,7 +33,7 @@ def labelled_samples(draw, d=None, most=40, classes=3, weighted=False):
 
 
 def stream(rows=300, d=5, classes=2, minority=0.1, seed=0):
-    """An imbalanced stream: class k about a mean of its own, the last class rare."""
+    """Return an imbalanced stream: each class has its own mean, the last class is rare."""
     rng = np.random.default_rng(seed)
     share = np.full(classes, (1.0 - minority) / (classes - 1))
     share[-1] = minority
@@ -39,7 +44,7 @@ def stream(rows=300, d=5, classes=2, minority=0.1, seed=0):
 
 
 def assert_close(one, two, tolerance=TOLERANCE):
-    """Relative difference in norm."""
+    """Check the relative difference in norm."""
     one, two = np.asarray(one), np.asarray(two)
     assert one.shape == two.shape
     scale = max(np.linalg.norm(two), 1e-300)
@@ -47,7 +52,7 @@ def assert_close(one, two, tolerance=TOLERANCE):
 
 
 def assert_same_model(one, two, tolerance=TOLERANCE):
-    """Equal classes and counts, and equal scores at the centre of the data and around it."""
+    """Check that classes, counts and coefficients are equal."""
     np.testing.assert_array_equal(one.classes_, two.classes_)
     np.testing.assert_allclose(one.class_count_, two.class_count_, rtol=1e-12)
     assert_close(one.coef_, two.coef_, tolerance)
@@ -55,17 +60,17 @@ def assert_same_model(one, two, tolerance=TOLERANCE):
 
 
 def shrinking(y):
-    """The default ridge, of equal classes that weigh 2 together."""
+    """Return the default ridge, of equal classes that weigh 2 together."""
     n = np.unique(y, return_counts=True)[1]
     return 6.0 * (1.0 / n).sum() / len(n) ** 2
 
 
 def batch_scores(X, y, at, ridge=None, scale="standard", intercept="penalized", multi_class="lda"):
-    """Scores of scikit-learn after scikit-learn's scaler, rows in memory.
+    """Return scores of scikit-learn after its scaler, rows in memory.
 
-    Those of RidgeClassifier for two classes, of Ridge with class-balanced weights for each class
-    against the rest, and of LinearDiscriminantAnalysis otherwise, which is compared up to what all
-    scores of a row have in common.
+    They come from RidgeClassifier for two classes, from Ridge with class-balanced weights for
+    each class against all others, and from LinearDiscriminantAnalysis otherwise, whose scores are
+    compared up to a constant of each row.
     """
     ridge = shrinking(y) if ridge is None else ridge
     Z, Z_at = X, at
@@ -92,20 +97,20 @@ def batch_scores(X, y, at, ridge=None, scale="standard", intercept="penalized", 
 
 
 def _discriminant(Z, y, Z_at, ridge, intercept):
-    """LinearDiscriminantAnalysis with equal priors and the ridge as its shrinkage."""
+    """Return scores of LinearDiscriminantAnalysis with the ridge as its shrinkage."""
     labels = np.unique(y)
     W = np.mean([np.cov(Z[y == k].T, bias=True) for k in labels], axis=0)
     size = np.trace(np.atleast_2d(W)) / Z.shape[1]
     part = (ridge / 2) / (size + ridge / 2)
     priors = np.full(len(labels), 1.0 / len(labels))
-    judge = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=part, priors=priors).fit(Z, y)
+    model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=part, priors=priors).fit(Z, y)
     if intercept == "none":
-        return (1.0 - part) * Z_at @ judge.coef_.T
-    return (1.0 - part) * (Z_at @ judge.coef_.T + judge.intercept_ - np.log(priors))
+        return (1.0 - part) * Z_at @ model.coef_.T
+    return (1.0 - part) * (Z_at @ model.coef_.T + model.intercept_ - np.log(priors))
 
 
 def centred(scores):
-    """Scores without what all of a row have in common; those of two classes as they are."""
+    """Return scores less the mean of their row; scores of two classes are unchanged."""
     return scores if scores.ndim == 1 else scores - scores.mean(axis=1, keepdims=True)
 
 
@@ -115,7 +120,7 @@ def learn(run, model, *files, label="target", more=(), code=0):
 
 
 def assert_same_answers(one, two, X, tolerance=TOLERANCE):
-    """Equal classes and counts, equal scores, and equal probabilities of both kinds."""
+    """Check that classes, counts, scores and both probabilities are equal."""
     np.testing.assert_array_equal(one.classes_, two.classes_)
     np.testing.assert_allclose(one.class_count_, two.class_count_, rtol=1e-12)
     for answer in ("decision_function", "predict_proba", "predict_stream_proba"):
@@ -123,8 +128,68 @@ def assert_same_answers(one, two, X, tolerance=TOLERANCE):
 
 
 def data_set(name):
-    """One of the paper's sets, if COUNTERPOISE_DATA says where they are."""
+    """Return one of the paper's sets, or skip the test if its file does not exist."""
     try:
         return load(name)
     except FileNotFoundError as error:
         pytest.skip(str(error))
+
+
+def refitted(X, y, t, options, delay=0):
+    """Return the score of row t by a fit on the rows whose labels had arrived."""
+    known = max(t - delay, 0)
+    labels = np.unique(y)
+    if known == 0:
+        return np.zeros(1 if len(labels) <= 2 else len(labels))
+    model = BalancedRidgeClassifier(**options)
+    model.partial_fit(X[:known], y[:known], classes=labels)
+    return np.atleast_1d(model.decision_function(X[t : t + 1])[0])
+
+
+def assert_progressive(X, y, options=None, delay=0, rows=None, tolerance=1e-8):
+    """Check progressive scores against a model fitted from scratch before each row."""
+    options = options or {}
+    scores = BalancedRidgeClassifier(**options).progressive_scores(X, y, delay=delay)
+    scores = scores.reshape(len(y), -1)
+    for t in range(len(y)) if rows is None else rows:
+        f = refitted(X, y, t, options, delay)
+        known = np.isfinite(f)  # a class that has not been seen scores −∞
+        np.testing.assert_array_equal(scores[t][~known], f[~known])
+        off = np.abs(scores[t][known] - f[known])
+        assert (off <= tolerance * np.maximum(1.0, np.abs(f[known]))).all(), (t, scores[t], f)
+
+
+def crossed(rows=700, seed=0, threshold=0.0):
+    """Return rows of 3 features, and classes that only a product of two features separates."""
+    X = np.random.default_rng(seed).standard_normal((rows, 3))
+    return X, (X[:, 0] * X[:, 1] > threshold).astype(int)
+
+
+def model_bytes(model):
+    """Return the model file of an estimator."""
+    return to_bytes(model._contents())
+
+
+def write_frame(frame, name):
+    """Write a pandas frame in the format of a file name; return the name."""
+    if name.endswith(".parquet"):
+        frame.to_parquet(name, index=False)
+    elif name.endswith(".jsonl"):
+        frame.to_json(name, orient="records", lines=True, double_precision=15)
+    else:
+        frame.to_csv(name, index=False)
+    return name
+
+
+def assert_same_tables(one, two, tolerance=1e-9):
+    """Check two model files: equal features, rows of each, classes, counts and coefficients."""
+    a, b = TableModel.load(str(one)), TableModel.load(str(two))
+    assert set(a.encoding.features) == set(b.encoding.features)
+    at = [a.encoding.features.index(feature) for feature in b.encoding.features]
+    np.testing.assert_array_equal(a.held[at], b.held)
+    assert a.encoding.kinds == b.encoding.kinds
+    assert a.classes == b.classes
+    np.testing.assert_allclose(a.model.class_count, b.model.class_count, rtol=1e-12)
+    if b.model.params.feature_map is None:
+        coefficients = (wrap_engine(model.model).coef_ for model in (a, b))
+        assert_close(next(coefficients)[:, at], next(coefficients), tolerance)

@@ -1,11 +1,12 @@
-"""Python programs that start at once: forked from a process that has imported all they need.
+"""Python programs that start quickly: forked from a process that has imported what they need.
 
-Starting the command afresh takes a second, nearly all of it imports. ``Forks`` starts one server,
-which imports them, starts no thread and forks for every program. A program has arguments, standard
-streams, environment, folder, signals and an exit of its own. It is not a child of the test but of a
-keeper, which waits for it and reports how it ended.
+Starting the command takes a second, nearly all of it imports. ``ForkServer`` starts one server,
+which imports them, starts no thread and forks for every program. A program has its own arguments,
+standard streams, environment, folder, signals and exit. Its parent is not the test but a keeper,
+which waits for it and reports how it ended.
 
-``Forks.line`` is for a shell: a program (``ask``) that hands its own streams to the server.
+``ForkServer.line`` is for a shell: a program (``fork_client``) that passes its streams to the
+server.
 """
 
 import atexit
@@ -27,10 +28,10 @@ from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
-import ask
+import fork_client
 
 MAIN = "from counterpoise.cli import main; main()"
-MOST = 64  # descriptors that a program is started with
+MAX_DESCRIPTORS = 64  # descriptors that a program is started with
 MODULES = (
     "counterpoise.estimators.auto", "counterpoise.cli.messages", "counterpoise.evaluate.benchmark",
     "counterpoise.tables.evaluate", "counterpoise.tables.unlearn", "counterpoise.tables.inspect",
@@ -45,10 +46,10 @@ MODULES = (
 # On the side of the tests
 
 
-class Forks:
-    """A server, and how to start programs by it; ends with the block.
+class ForkServer:
+    """A server that starts programs, and ends with the block.
 
-    It imports what the command imports, or these modules, which are found in that folder.
+    It imports what the command imports, or the given modules, from a folder.
     """
 
     def __init__(self, modules=(), folder=None):
@@ -77,19 +78,19 @@ class Forks:
         return Program(self.address, arguments, **options)
 
     def run(self, arguments, data=b"", **options):
-        """Its exit code, what it wrote to standard output and to standard error, as text."""
+        """Run ``python ARGUMENTS`` to its end; return its exit code and output as text."""
         with self.start(arguments, **{"stdin": PIPE, **options}) as program:
             out, err = program.communicate(data)
         return Ended(program.returncode, out.decode(), err.decode())
 
     def line(self, arguments):
-        """Words of a shell that run ``python ARGUMENTS``."""
-        words = [sys.executable, "-IS", ask.__file__, self.address, *arguments]
+        """Return a shell command that runs ``python ARGUMENTS``."""
+        words = [sys.executable, "-IS", fork_client.__file__, self.address, *arguments]
         return " ".join(f"'{word}'" for word in words)
 
 
 class Ended:
-    """How a program ended."""
+    """Exit code and output of a program."""
 
     def __init__(self, code, out, err):
         self.returncode, self.stdout, self.stderr = code, out, err
@@ -108,9 +109,11 @@ class Program:
         self, address, arguments, stdin=NOWHERE, stdout=PIPE, stderr=PIPE, cwd=None, env=None
     ):
         self.returncode = None
-        theirs, ours = zip(*map(_opened, (stdin, stdout, stderr), "wrr"), strict=True)
+        theirs, ours = zip(*map(_open_stream, (stdin, stdout, stderr), "wrr"), strict=True)
         self.stdin, self.stdout, self.stderr = ours
-        self.link = ask.asked(address, list(map(str, arguments)), dict(enumerate(theirs)), cwd, env)
+        self.link = fork_client.connect(
+            address, list(map(str, arguments)), dict(enumerate(theirs)), cwd, env
+        )
         for given, descriptor in zip((stdin, stdout, stderr), theirs, strict=True):
             if given in (PIPE, NOWHERE):
                 os.close(descriptor)
@@ -127,16 +130,16 @@ class Program:
         self.wait()
 
     def wait(self):
-        """Wait for the end; the exit code, or minus the signal."""
-        return self._ended(0)
+        """Wait for the end; return the exit code, or minus the signal."""
+        return self._receive_end(0)
 
     def poll(self):
-        """The same if it has ended, else None."""
+        """Return the exit code if the program has ended, else None."""
         with suppress(BlockingIOError):
-            self._ended(socket.MSG_DONTWAIT)
+            self._receive_end(socket.MSG_DONTWAIT)
         return self.returncode
 
-    def _ended(self, flags):
+    def _receive_end(self, flags):
         if self.returncode is None:
             (self.returncode,) = struct.unpack("i", self.link.recv(4, flags))
             self.link.close()
@@ -150,7 +153,7 @@ class Program:
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, data=b""):
-        """Write to its standard input, read all it says, wait for its end."""
+        """Write to its standard input, read all its output, wait for its end."""
         said = {}
         readers = [
             threading.Thread(target=lambda f=file: said.update({f: f.read()}))
@@ -168,8 +171,8 @@ class Program:
         return said.get(self.stdout), said.get(self.stderr)
 
 
-def _opened(wanted, mode):
-    """The descriptor for the program, and the file at the other end of it, if that is ours."""
+def _open_stream(wanted, mode):
+    """Return the descriptor for the program, and our file at its other end or None."""
     if wanted == NOWHERE:
         return os.open(os.devnull, os.O_RDWR), None
     if wanted != PIPE:
@@ -183,7 +186,7 @@ def _opened(wanted, mode):
 
 
 def serve(address, ready):
-    """Fork for whoever asks; returns only within a program, with its arguments."""
+    """Fork for each request; return only within a program, with its arguments."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen(64)
@@ -191,12 +194,12 @@ def serve(address, ready):
     os.close(ready)
     while True:
         if 0 in select.select([0, listener], [], [])[0]:
-            sys.exit()  # whoever started this has gone
+            sys.exit()  # the process that started this has ended
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:  # keepers that are done
                 pass
         link, _ = listener.accept()
-        head, given, _, _ = socket.recv_fds(link, 4, MOST)
+        head, given, _, _ = socket.recv_fds(link, 4, MAX_DESCRIPTORS)
         size = struct.unpack("I", head)[0]
         if os.fork():
             link.close()
@@ -213,7 +216,7 @@ def serve(address, ready):
 
 
 def _keep(link, child, given):
-    """Say which process it is, wait for it, and say how it ended."""
+    """Report the process id, wait for the process, and report how it ended."""
     for descriptor in (0, 1, 2, *given):
         os.close(descriptor)
     with suppress(BrokenPipeError):
@@ -224,9 +227,11 @@ def _keep(link, child, given):
 
 
 def _become(request, given):
-    """Have the descriptors, the environment and the folder that were asked for."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
-    apart = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 2 * MOST) for descriptor in given]
+    """Take the descriptors, the environment and the folder of a request."""
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # the runner of the tests may ignore it
+    apart = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 2 * MAX_DESCRIPTORS) for descriptor in given]
     for descriptor in (0, 1, 2, *given):
         os.close(descriptor)
     for number, descriptor in zip(request["open"], apart, strict=True):
@@ -247,7 +252,7 @@ def _become(request, given):
 
 
 def warm(modules):
-    """Import modules, or what commands import in the way they do; see that no thread is left."""
+    """Import modules, or what commands import; check that no thread is left."""
     from counterpoise.cli import app
 
     for name in modules:
@@ -269,7 +274,7 @@ def warm(modules):
 
 
 def import_commands():
-    """Import all commands, and have each fail: typer builds more when it reads arguments."""
+    """Import all commands and let each fail, because typer builds more when it reads arguments."""
     app = importlib.import_module("counterpoise.cli.app")
     more = {"learn": "-m X", "predict": "X", "evaluate": "X", "merge": "-o X", "unlearn": "X",
             "relabel": "X --new-label a", "export": "--output-format json -o X"}  # fmt: skip
@@ -280,7 +285,7 @@ def import_commands():
 
 
 def run(first, *rest):
-    """Run a program here; its exit code. Other errors are left to the interpreter."""
+    """Run a program here; return its exit code. Other errors are left to the interpreter."""
     sys.modules["__main__"] = module = ModuleType("__main__")
     try:
         if first == "-c":
