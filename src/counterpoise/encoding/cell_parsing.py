@@ -199,17 +199,11 @@ def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
 def texts(chunk: Chunk, name: str) -> pa.Array:
     """Return cells as text, null where missing; whole numbers have no decimal point."""
     column = chunk.columns[name]
-    if pa.types.is_string(column.type):
-        return column
-    if pa.types.is_boolean(column.type):
-        return column.cast(pa.string())
-    if pa.types.is_floating(column.type):
-        values = [None if v is None or v != v else v for v in column.to_pylist()]
-        return pa.array(
-            [None if v is None else str(int(v)) if v.is_integer() else repr(v) for v in values],
-            pa.string(),
-        )
-    return column.cast(pa.string())
+    if not pa.types.is_floating(column.type):
+        return column if pa.types.is_string(column.type) else column.cast(pa.string())
+    values = (None if v is None or v != v else v for v in column.to_pylist())
+    shown = (v if v is None else str(int(v)) if v.is_integer() else repr(v) for v in values)
+    return pa.array(shown, pa.string())
 
 
 def seconds(
@@ -227,13 +221,15 @@ def seconds(
     if pa.types.is_string(column.type) and time_format is not None:
         read = partial(_formatted, time_format=time_format)
         column = _converted(read, chunk, name, f"a date like {time_format}", remedies)
-    if pa.types.is_string(column.type) and _casts(_number, column):
-        return numbers(chunk, name, remedies)
-    if pa.types.is_string(column.type):
+    elif pa.types.is_string(column.type):
+        with suppress(pa.ArrowInvalid):
+            return seconds_of(column.cast(pa.timestamp("us")))
+        if _casts(_number, column):
+            return numbers(chunk, name, remedies)
         column = _converted(_moment, chunk, name, "a date or time like 2024-12-31 23:59", remedies)
-    if not pa.types.is_temporal(column.type):
-        return numbers(chunk, name, remedies)
-    return seconds_of(column)
+    return (
+        seconds_of(column) if pa.types.is_temporal(column.type) else numbers(chunk, name, remedies)
+    )
 
 
 def seconds_of(column: pa.Array) -> Vector:
@@ -326,7 +322,7 @@ def _converted(
 ) -> Any:
     """Convert a column, or raise for the first cell that will not go."""
     column = chunk.columns[name]
-    if _casts(convert, column):
+    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return convert(column)
     low, high = 0, len(column)  # the first bad cell is in column[low:high]
     while high - low > 1:

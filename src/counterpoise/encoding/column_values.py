@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -12,11 +12,11 @@ import pyarrow as pa
 from counterpoise.arrays import Flags, Labels, Vector
 from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.columns import Columns, Feature
-from counterpoise.encoding.kinds import KINDS, is_text
+from counterpoise.encoding.kinds import ColumnBlock, Kind
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion
 from counterpoise.readers.chunk import Chunk
 from counterpoise.readers.delimited import other_delimiter
-from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT
+from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, MAX_TIMESTAMP
 
 MAX_CATEGORIES = 1000  # categories of a column, or classes
 LONGEST_NAME = 1000  # characters of a label or a category
@@ -90,6 +90,19 @@ def keep(columns: Columns, chunk: Chunk, missing: Mapping[str, Flags], predictin
         if columns.missing == "drop":
             kept &= ~gone
     return kept
+
+
+def require_value(
+    columns: Columns, chunk: Chunk, name: str, role: str, missing: Mapping[str, Flags]
+) -> None:
+    """Raise if a label or a weight is missing in a row that is not dropped."""
+    if missing[name].any() and columns.uses_indicators:
+        raise chunk.error(
+            int(missing[name].argmax()),
+            f"no {role} in column {name!r}, and a missing {role} cannot be filled in",
+            Suggestion("drop the row"),
+            Suggestion("use {}", "missing", "drop"),
+        )
 
 
 def require_few(
@@ -166,7 +179,7 @@ def require_label_type(chunk: Chunk, name: str) -> None:
 def require_short(
     chunk: Chunk,
     what: str,
-    values: list[str],
+    values: Sequence[str],
     codes: Any,
     remedies: Sequence[Suggestion],
     kept: Flags | None = None,
@@ -182,6 +195,22 @@ def require_short(
             )
 
 
+def require_short_categories(chunk: Chunk, block: ColumnBlock, kept: Flags) -> None:
+    """Raise if a category of a column is too long to be one."""
+    for name, kind, _ in block.features[:1]:
+        if kind == "category":
+            values = [feature.value for feature in block.features]
+            remedies = (hash_remedy(name), drop_remedy(name))
+            what = f"category of column {name!r}"
+            require_short(chunk, what, values, block.codes, remedies, kept)
+
+
+def is_moderate(x: Vector) -> bool:
+    """Return whether numbers x (rows,) are certainly finite and not too large."""
+    with np.errstate(over="ignore"):
+        return bool(x @ x <= MAX_ABS_VALUE)
+
+
 def check_magnitude(chunk: Chunk, name: str, x: Vector) -> None:
     """Raise if a number of a column, x (rows,), is too large."""
     with np.errstate(invalid="ignore"):
@@ -195,23 +224,20 @@ def check_magnitude(chunk: Chunk, name: str, x: Vector) -> None:
         )
 
 
-def require_same_type(columns: Columns, chunk: Chunk, name: str, kind: str | None) -> None:
-    """Raise if a column with a type of its own was learned as something else.
-
-    Text of a file is read as what the column is; a column of numbers is no text by itself.
-    """
+def require_same_type(columns: Columns, chunk: Chunk, name: str, kind: Kind) -> None:
+    """Raise if a column that has a type, unlike text of a file, was learned as another kind."""
     column = chunk.columns[name]
-    if kind is None or chunk.cells or not chunk.table or column.null_count == len(column):
+    if not chunk.table or column.null_count == len(column):
         return
     is_number_type = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
     is_category = is_number_type and name in chunk.categorical
-    if name in columns.explicit_types or is_category or KINDS[kind].accepts(column.type):
+    if name in columns.explicit_types or is_category or kind.accepts(column.type):
         return
     row = int(column.is_valid().to_numpy(zero_copy_only=False).argmax())
     raise chunk.error(
         row,
         f"column {name!r} holds {column[row].as_py()!r} (type {column.type}), but held "
-        f"{KINDS[kind].plural} before",
+        f"{kind.plural} before",
         Suggestion("convert it to what it was"),
         drop_remedy(name),
     )
@@ -260,35 +286,6 @@ def infer_types(columns: Columns, chunk: Chunk, known: Mapping[str, str]) -> dic
     return kinds
 
 
-def numbers(
-    columns: Columns, chunk: Chunk, kinds: Mapping[str, str], known: Callable[[str], bool] | None
-) -> tuple[dict[str, Vector], dict[str, Flags]]:
-    """Return columns of numbers, NaN where missing, and where any column is missing, each (rows,).
-
-    ``known`` says whether the model knows a column; None when learning.
-    """
-    values: dict[str, Vector] = {}
-    missing: dict[str, Flags] = {}
-    for name in columns.features_among(ordered(chunk)):
-        column = chunk.columns[name]
-        kind, absent = kinds.get(name), chunk.absent.get(name)
-        require_same_type(columns, chunk, name, kind)
-        if kind is not None and KINDS[kind].is_number:
-            drop = (drop_remedy(name),) if known is None else ()
-            x = KINDS[kind].values(columns, chunk, name, (*cell_parsing.CORRECT, *drop))
-            with np.errstate(over="ignore"):
-                moderate = x @ x <= MAX_ABS_VALUE
-            if not moderate:  # also if any is NaN
-                gone = np.isnan(x)
-                check_magnitude(chunk, name, x)
-                missing[name] = gone if absent is None else gone & ~absent
-            values[name] = x
-        elif column.null_count and (known is None or known(name)):
-            gone = column.is_null().to_numpy(zero_copy_only=False)
-            missing[name] = gone if absent is None else gone & ~absent
-    return values, missing
-
-
 def labels(columns: Columns, chunk: Chunk, known: str | None) -> tuple[str | None, Labels, Flags]:
     """Return the kind of the labels, the labels, and where they are missing, (rows,)."""
     name = columns.label
@@ -330,6 +327,7 @@ def weights(columns: Columns, chunk: Chunk, missing: dict[str, Flags]) -> Vector
         )
     weight = cell_parsing.numbers(chunk, name, decimal=columns.decimal)
     missing[name] = np.isnan(weight)
+    require_value(columns, chunk, name, "weight", missing)
     with np.errstate(invalid="ignore"):
         bad = np.flatnonzero(~missing[name] & ~((weight >= 0.0) & (weight <= MAX_SAMPLE_WEIGHT)))
     if len(bad):
@@ -340,42 +338,38 @@ def weights(columns: Columns, chunk: Chunk, missing: dict[str, Flags]) -> Vector
     return weight
 
 
-def text_columns(columns: Columns, chunk: Chunk, kinds: Mapping[str, str]) -> list[str]:
-    """Return the columns of text of a chunk, in order."""
-    texts = [name for name in ordered(chunk) if is_text(kinds.get(name))]
-    return columns.features_among(texts)
+def times(chunk: Chunk, name: str, kept: Flags, time_format: str | None) -> Vector:
+    """Return the times (n,) of the rows that are kept; raise if a row does not have one."""
+    if name not in (chunk.offered if chunk.table else chunk.columns):
+        raise DataError(
+            f"{chunk.source} has no column {name!r}, the time of each row",
+            Suggestion("correct the file"),
+        )
+    t = cell_parsing.seconds(chunk, name, time_format=time_format)
+    bad = kept & ~(np.abs(t) < MAX_TIMESTAMP)
+    if bad.any():
+        row = int(bad.argmax())
+        problem = (
+            f"no value in column {name!r}, which says the time; fill it in, or leave the row out"
+            if np.isnan(t[row])
+            else f"time {t[row]:g} in column {name!r} is beyond the year 9999; numbers are seconds "
+            "since 1970: divide milliseconds by 1000"
+        )
+        raise chunk.error(row, problem)
+    return t[kept]
 
 
-def categories(
-    columns: Columns, chunk: Chunk, name: str, kind: str, kept: Flags, known: Collection[Feature]
-) -> tuple[list[Feature], Any]:
-    """Return the features of the values of a column, and for each row which of them, or −1.
-
-    ``known`` are features that were seen before: truth values are spelled as they were then.
-    """
-    text = cell_parsing.texts(chunk, name)
-    if not kept.all():
-        text = text.filter(pa.array(kept))
-    coded = text.dictionary_encode()
-    values = coded.dictionary.to_pylist()
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return KINDS[kind].features(columns, name, values, known), codes
-
-
-def numbered(columns: Columns, chunk: Chunk, kept: Flags) -> tuple[list[Feature], Any, Any] | None:
-    """Return the features of a LIBSVM chunk in increasing order, their columns, and the entries."""
-    if chunk.entries is None:
-        return None
+def numbered(columns: Columns, chunk: Chunk, kept: Flags) -> ColumnBlock:
+    """Return the features of a LIBSVM chunk in increasing order, and the codes of its entries."""
     X = chunk.entries if kept.all() else chunk.entries[kept]
     bad = np.flatnonzero(~(np.abs(X.data) <= MAX_ABS_VALUE))
     if len(bad):
         row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
         row = int(np.flatnonzero(kept)[row])
         raise chunk.error(row, f"feature {X.indices[bad[0]] + 1} is {X.data[bad[0]]:g}; correct it")
-    found = [j for j in np.unique(X.indices).tolist() if columns.feature(str(j + 1))]
-    return [Feature(str(j + 1), "number") for j in found], np.array(found, dtype=int), X
-
-
-def ordered(chunk: Chunk) -> list[str]:
-    """Return the columns in an order that does not depend on how they were read."""
-    return [name for name in chunk.offered or sorted(chunk.columns) if name in chunk.columns]
+    found, codes = np.unique(X.indices, return_inverse=True)
+    names = [str(j + 1) for j in found.tolist()]
+    is_feature = np.array([columns.feature(name) for name in names], dtype=bool)
+    features = [Feature(name, "number") for name in columns.features_among(names)]
+    codes = np.where(is_feature, np.cumsum(is_feature) - 1, -1)[codes]
+    return ColumnBlock(features, codes=codes, entries=X)

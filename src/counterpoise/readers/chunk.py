@@ -156,6 +156,11 @@ class Chunk:
         at = self.positions[row] if row < len(self.positions) else row
         return f"{self.source}, row {self.first + at}"
 
+    @property
+    def ordered(self) -> list[str]:
+        """Columns in an order that does not depend on how they were read."""
+        return [name for name in self.offered or sorted(self.columns) if name in self.columns]
+
     def error(self, row: int, problem: Words, *remedies: Suggestion) -> DataError:
         """Return the error about the row at a position of this chunk, counted from 0."""
         parts = (problem,) if isinstance(problem, str) else problem
