@@ -1,8 +1,8 @@
 """Columns of cells as numbers, text or seconds; a cell that cannot be one is an error.
 
-Missing values come out as NaN or null. Truth values are text: ``true`` and ``false``. Numbers and
-dates in another notation (``12,5``, ``$1,234.50``, ``31.12.2024``) are text too, unless somebody
-says how to read them; :func:`disguise` notices them.
+Missing values come out as NaN or null. Booleans are text: ``true`` and ``false``. Numbers and
+dates in another notation (``12,5``, ``$1,234.50``, ``31.12.2024``) are text too, unless an option
+specifies the notation; :func:`find_formatted` detects them.
 """
 
 from __future__ import annotations
@@ -42,68 +42,48 @@ DATE = re.compile(
     rf"|\d{{1,2}}[ -]{MONTH}[ -]\d{{2,4}}|{MONTH} \d{{1,2}},? \d{{4}})(?:[ T,]+{CLOCK})?|{CLOCK}",
     re.IGNORECASE,
 )
+PATTERNS = (("date", DATE), ("symbols", THOUSANDS), ("comma", COMMA), ("number", NUMBER))
 
 
 class FormattedNumbers(NamedTuple):
     """Cells of text that look like numbers or dates in another notation."""
 
-    found: int  # how many different ones
-    most: bool  # whether more than half of all cells look so, or are numbers
+    found: int  # number of different ones
+    is_most: bool  # whether more than half of all cells look so, or are numbers
     example: str  # one of them
-    word: str  # one that does not look so; empty if all do
-    remedy: Suggestion  # what reads them
+    other: str  # one that does not look so; empty if all do
+    remedy: Suggestion  # how to read them
 
 
-def disguise(name: str, values: Iterable[str], plain: bool) -> FormattedNumbers:
-    """Count values that look like numbers or dates.
-
-    Examples
-    --------
-    >>> from counterpoise.encoding.cell_parsing import disguise
-    >>> disguise("price", ["12,5", "7,25", "free"], True)[:4]
-    (2, True, '12,5', 'free')
-    """
-    found: dict[str, list[str]] = {"date": [], "comma": [], "dressed": [], "number": []}
-    words = []
+def find_formatted(name: str, values: Iterable[str], is_text: bool) -> FormattedNumbers:
+    """Count values that look like formatted numbers or dates, with plain numbers if ``is_text``."""
+    found: dict[str, list[str]] = {kind: [] for kind in ("", *dict(PATTERNS))}
     for value in values:
         text = value.strip()
-        if DATE.fullmatch(text):
-            found["date"].append(text)
-        elif THOUSANDS.fullmatch(text):
-            found["dressed"].append(text)
-        elif COMMA.fullmatch(text):
-            found["comma"].append(text)
-        elif NUMBER.fullmatch(text):
-            found["number"].append(text)
-        elif (kind := _dressed(text)) is not None:
-            found[kind].append(text)
-        else:
-            words.append(text)
-    other = [text for kind in ("date", "comma", "dressed") for text in found[kind]]
-    count = len(other) + (len(found["number"]) if plain else 0)
-    numeric = OptionValue("columns", {name: "number"})
+        inner = DECORATED_NUMBER.fullmatch(text)
+        kind = next((kind for kind, pattern in PATTERNS if pattern.fullmatch(text)), "")
+        if not kind and inner is not None:
+            bare = inner[1] or inner[2]
+            kind = next((kind for kind, one in PATTERNS[1:] if one.fullmatch(bare)), "")
+            kind = "symbols" if kind == "number" else kind
+        found[kind].append(text)
+    formatted = [*found["date"], *found["comma"], *found["symbols"]]
+    as_number = OptionValue("columns", {name: "number"})
     if found["date"]:
         shape = OptionValue("time_format", _format(found["date"]))
         remedy = Suggestion("read them", "columns", {name: "datetime"}, also=(shape,))
     elif found["comma"]:
-        dressed = any(not SIMPLE.fullmatch(text) for text in found["comma"])
-        remedy = Suggestion("read them", "decimal", ",", also=(numeric,) if dressed else ())
+        is_simple = all(SIMPLE.fullmatch(text) for text in found["comma"])
+        remedy = Suggestion("read them", "decimal", ",", also=() if is_simple else (as_number,))
     else:
-        remedy = Suggestion("read them", *numeric)
-    example = (other or found["number"] or [""])[0]
-    most = len(other) + len(found["number"]) > len(words)
-    return FormattedNumbers(count, most, example, words[0] if words else "", remedy)
-
-
-def _dressed(text: str) -> str | None:
-    """What kind of number stands between signs of money or the like; None if there is none."""
-    bare = DECORATED_NUMBER.fullmatch(text)
-    if bare is None:
-        return None
-    inner = bare[1] or bare[2]
-    if COMMA.fullmatch(inner) and not THOUSANDS.fullmatch(inner):
-        return "comma"
-    return "dressed" if THOUSANDS.fullmatch(inner) or NUMBER.fullmatch(inner) else None
+        remedy = Suggestion("read them", *as_number)
+    return FormattedNumbers(
+        len(formatted) + (len(found["number"]) if is_text else 0),
+        len(formatted) + len(found["number"]) > len(found[""]),
+        (formatted or found["number"] or [""])[0],
+        (found[""] or [""])[0],
+        remedy,
+    )
 
 
 def _format(dates: list[str]) -> str:
@@ -160,9 +140,8 @@ def numbers(
 ) -> Vector:
     """Return cells as numbers (rows,), NaN where missing.
 
-    ``decimal`` is the decimal sign; from cells that are ``dressed``, signs of money, per cent and
-    gaps between thousands are taken off. ``remedies`` say what to do about a cell that is not a
-    number.
+    With ``dressed``, symbols of currencies and thousands separators are removed from text.
+    ``remedies`` are those of a cell that is not a number.
     """
     column = chunk.columns[name]
     if not pa.types.is_floating(column.type):
@@ -214,8 +193,7 @@ def seconds(
 ) -> Vector:
     """Return dates and times as seconds since 1970 (rows,), numbers as they are, NaN where missing.
 
-    ``time_format`` says how dates are written, if not as in ISO 8601; ``remedies`` what to do about
-    a cell that is not a date.
+    ``time_format`` is the format of dates, if not ISO 8601.
     """
     column = chunk.columns[name]
     if pa.types.is_string(column.type) and time_format is not None:
@@ -306,11 +284,10 @@ def _moment(column: pa.Array) -> pa.Array:
 
 
 def _casts(convert: Callable[[pa.Array], pa.Array], column: pa.Array) -> bool:
-    try:
+    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         convert(column)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return False
-    return True
+        return True
+    return False
 
 
 def _converted(

@@ -1,4 +1,4 @@
-"""Limits of what rows may hold: columns, labels, sizes, categories and missing values."""
+"""Labels, weights, times and numbered features of a chunk, and the limits of all columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from counterpoise.arrays import Flags, Labels, Vector
 from counterpoise.encoding import cell_parsing
-from counterpoise.encoding.columns import Columns, Feature
+from counterpoise.encoding.columns import SINGLE_ROLES, Columns, Feature
 from counterpoise.encoding.kinds import ColumnBlock, Kind
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion
 from counterpoise.readers.chunk import Chunk
@@ -19,36 +19,33 @@ from counterpoise.readers.delimited import other_delimiter
 from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, MAX_TIMESTAMP
 
 MAX_CATEGORIES = 1000  # categories of a column, or classes
-LONGEST_NAME = 1000  # characters of a label or a category
+MAX_LABEL_BYTES = 1 << 30  # of a chunk: NumPy makes all labels as long as the longest
+MAX_NAME_LENGTH = 1000  # characters of a label or a category
 MAX_NUMBERLIKE_CATEGORIES = 20  # categories of a column that look like numbers or dates
 
 
 def require_columns(
-    columns: Columns, chunk: Chunk, learned: Iterable[str], first: bool, lenient: bool
+    columns: Columns, chunk: Chunk, learned: Iterable[str], is_first: bool, lenient: bool
 ) -> None:
-    """Raise if a table lacks a column that an option names, or that was learned.
+    """Raise if a table does not have a column that an option names, or that was learned.
 
-    With ``lenient`` it need only have labels, weights and times; unless it is the ``first``,
-    columns to be left out need not be there.
+    With ``lenient`` only labels, weights and times are required. Columns to drop are required in
+    the first table only.
     """
     if not chunk.table:
         return
-    known = {} if lenient else dict.fromkeys(learned, "")
-    offered = frozenset(chunk.offered)
-    named = columns.named
-    if not first:  # the first file had them
-        named = {name: option for name, option in named.items() if option != "drop"}
+    required = columns.named
     if lenient:
-        needed = ("label", "weight", "timestamp")
-        named = {c: o for c, o in named.items() if o in needed}
-    for name, option in (named | known).items():
+        required = {c: o for c, o in required.items() if o in ("label", *SINGLE_ROLES)}
+    elif not is_first:
+        required = {c: o for c, o in required.items() if o != "drop"}
+    offered = frozenset(chunk.offered)
+    for name, option in (required | ({} if lenient else dict.fromkeys(learned, ""))).items():
         if name not in offered:
-            what = (
-                ("named by ", _setting(name, option)) if option else ("which was learned before",)
-            )
+            why = ("named by ", _setting(name, option)) if option else ("which was learned before",)
             has = f"; it has {format_names(chunk.offered)}"
-            said = (f"{chunk.source} has no column {name!r}, ", *what, has)
-            raise DataError(said, *other_delimiter(chunk.offered))
+            text = (f"{chunk.source} has no column {name!r}, ", *why, has)
+            raise DataError(text, *other_delimiter(chunk.offered))
 
 
 def require_declared(columns: Columns, chunk: Chunk, y: Labels, kept: Flags) -> None:
@@ -59,16 +56,12 @@ def require_declared(columns: Columns, chunk: Chunk, y: Labels, kept: Flags) -> 
     bad = [label for label in np.unique(y[kept]).tolist() if str(label) not in declared]
     if bad:
         row = int((kept & np.isin(y, bad)).argmax())
-        raise chunk.error(
-            row,
-            (
-                f"label {y[row].item()!r} in column {columns.label!r} is not one of "
-                f"{', '.join(declared)}, which ",
-                OptionValue("classes"),
-                " allows",
-            ),
-            Suggestion("correct it"),
+        problem = (
+            f"label {y[row].item()!r} in column {columns.label!r} is not one of "
+            f"{', '.join(declared)}, which "
         )
+        text = (problem, OptionValue("classes"), " allows")
+        raise chunk.error(row, text, *cell_parsing.CORRECT)
 
 
 def keep(columns: Columns, chunk: Chunk, missing: Mapping[str, Flags], predicting: bool) -> Flags:
@@ -108,9 +101,9 @@ def require_value(
 def require_few(
     columns: Columns, chunk: Chunk, new: Sequence[Feature], features: Sequence[Feature]
 ) -> dict[str, Message]:
-    """Raise if a column has too many categories, and return what should be said of the others.
+    """Raise if a column has too many categories; return notes about the others.
 
-    ``features`` are all, ``new`` those that this chunk brought.
+    ``features`` are all, ``new`` those of this chunk.
     """
     notes = {}
     values: dict[str, list[str]] = {f.column: [] for f in new if f.kind == "category"}
@@ -119,7 +112,7 @@ def require_few(
             values[feature.column].append(feature.value)
     for name, found in values.items():
         if columns.roles.get(name) != "category":
-            look = cell_parsing.disguise(name, found, chunk.cells)
+            look = cell_parsing.find_formatted(name, found, chunk.cells)
             text = f"column {name!r} holds values such as {look.example!r}"
             if look.found > MAX_NUMBERLIKE_CATEGORIES:
                 raise chunk.error(
@@ -130,9 +123,9 @@ def require_few(
                     Suggestion("take them as categories", "columns", {name: "category"}),
                     drop_remedy(name),
                 )
-            if look.found and look.most:
+            if look.found and look.is_most:
                 agree = Suggestion("confirm that", "columns", {name: "category"})
-                beside = f" beside {look.word!r}" if look.word else ""
+                beside = f" beside {look.other!r}" if look.other else ""
                 notes[name] = Message(f"{text}{beside}, taken as categories", look.remedy, agree)
         if len(found) > MAX_CATEGORIES:
             raise chunk.error(
@@ -186,33 +179,20 @@ def require_short(
 ) -> None:
     """Raise if a label or a category is too long to be one."""
     for code, value in enumerate(values):
-        if len(value) > LONGEST_NAME:
+        if len(value) > MAX_NAME_LENGTH:
             row = int((codes == code).argmax())
             raise chunk.error(
                 row if kept is None else int(np.flatnonzero(kept)[row]),
-                f"a {what} has {len(value):,} characters, more than {LONGEST_NAME:,}",
+                f"a {what} has {len(value):,} characters, more than {MAX_NAME_LENGTH:,}",
                 *remedies,
             )
 
 
-def require_short_categories(chunk: Chunk, block: ColumnBlock, kept: Flags) -> None:
-    """Raise if a category of a column is too long to be one."""
-    for name, kind, _ in block.features[:1]:
-        if kind == "category":
-            values = [feature.value for feature in block.features]
-            remedies = (hash_remedy(name), drop_remedy(name))
-            what = f"category of column {name!r}"
-            require_short(chunk, what, values, block.codes, remedies, kept)
-
-
-def is_moderate(x: Vector) -> bool:
-    """Return whether numbers x (rows,) are certainly finite and not too large."""
+def missing_numbers(chunk: Chunk, name: str, x: Vector) -> Flags | None:
+    """Return where numbers x (rows,) are missing, None if nowhere; raise if one is too large."""
     with np.errstate(over="ignore"):
-        return bool(x @ x <= MAX_ABS_VALUE)
-
-
-def check_magnitude(chunk: Chunk, name: str, x: Vector) -> None:
-    """Raise if a number of a column, x (rows,), is too large."""
+        if x @ x <= MAX_ABS_VALUE:
+            return None
     with np.errstate(invalid="ignore"):
         bad = np.flatnonzero(np.abs(x) > MAX_ABS_VALUE)
     if len(bad):
@@ -222,6 +202,7 @@ def check_magnitude(chunk: Chunk, name: str, x: Vector) -> None:
             *cell_parsing.CORRECT,
             drop_remedy(name),
         )
+    return np.isnan(x)
 
 
 def require_same_type(columns: Columns, chunk: Chunk, name: str, kind: Kind) -> None:
@@ -261,28 +242,25 @@ def hash_remedy(name: str) -> Suggestion:
     return Suggestion("spread them over buckets", "columns", {name: "hash:256"})
 
 
-def format_names(columns: tuple[str, ...]) -> str:
+def format_names(columns: Iterable[str]) -> str:
     """Return the first dozen of names, quoted, and how many more there are."""
     names = [repr(name) for name in columns]
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-
-
-PADDED = 1 << 30  # bytes of the labels of a chunk, which NumPy makes all as long as the longest
 
 
 def infer_types(columns: Columns, chunk: Chunk, known: Mapping[str, str]) -> dict[str, str]:
     """Return the kinds of columns, with those that these rows decide."""
     kinds = dict(known)
     for name in columns.features_among([name for name in chunk.columns if name not in kinds]):
-        column, kind = chunk.columns[name], None
-        if column.null_count < len(column):
-            kind = columns.explicit_types.get(name) or chunk.kinds.get(name)
-            kind = kind or ("category" if name in chunk.categorical else None)
-            kind = kind or cell_parsing.kind_of(chunk, name, columns.decimal)
+        column = chunk.columns[name]
+        if column.null_count == len(column):
+            continue
+        kind = columns.explicit_types.get(name) or chunk.kinds.get(name)
+        kind = kind or ("category" if name in chunk.categorical else None)
+        kind = kind or cell_parsing.kind_of(chunk, name, columns.decimal)
         if kind == "epoch" and columns.roles.get(name) != "epoch":
             kind = "epoch" if pa.types.is_duration(column.type) else "datetime"
-        if kind is not None:
-            kinds[name] = kind
+        kinds[name] = str(kind)
     return kinds
 
 
@@ -305,7 +283,7 @@ def labels(columns: Columns, chunk: Chunk, known: str | None) -> tuple[str | Non
         right = (Suggestion("is it the right column?"),)
         require_short(chunk, f"label in column {name!r}", labels, codes, right)
         values = np.array([*labels, ""], dtype=str)
-        if values.itemsize * len(codes) > PADDED:
+        if values.itemsize * len(codes) > MAX_LABEL_BYTES:
             raise chunk.error(
                 0,
                 f"labels of {values.itemsize // 4} characters in chunks of {len(codes):,} "

@@ -39,14 +39,7 @@ class Feature(NamedTuple):
 
 
 def parse_roles(columns: Any) -> dict[str, str]:
-    """Return a mapping from column to role, sorted by column; raise if a role does not exist.
-
-    Examples
-    --------
-    >>> from counterpoise.encoding.columns import parse_roles
-    >>> parse_roles({"id": "drop", "city": "hash:256"})
-    {'city': 'hash:256', 'id': 'drop'}
-    """
+    """Return a mapping from column to role, sorted by column; raise if a role does not exist."""
     from counterpoise.encoding.kinds import KINDS  # requires pyarrow
 
     if not isinstance(columns, Mapping):
@@ -69,14 +62,7 @@ def parse_roles(columns: Any) -> dict[str, str]:
 
 
 def by_option(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of columns with their roles grouped: a value for each option of a shell.
-
-    Examples
-    --------
-    >>> from counterpoise.encoding.columns import by_option
-    >>> by_option({"label": "y", "roles": {"id": "drop", "w": "weight", "city": "hash:256"}})
-    {'label': 'y', 'drop': ('id',), 'weight': 'w', 'hash': {'city': 256}}
-    """
+    """Return settings of columns with a value for each role: a name, names, or names to options."""
     result = {name: value for name, value in settings.items() if name != "roles"}
     for name, role in sorted(settings.get("roles", {}).items()):
         kind, colon, option = role.partition(":")
@@ -146,20 +132,20 @@ class Columns:
         return replace(self, roles=dict(sorted(roles.items())))
 
     @cached_property
-    def _not_features(self) -> frozenset[str]:
-        return frozenset(filter(None, (self.label, self.weight, self.timestamp, *self.drop)))
-
-    @cached_property
-    def _only(self) -> frozenset[str]:
-        return frozenset(self.only)
+    def _filters(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Columns that are not features, and the only ones that are."""
+        others = filter(None, (self.label, self.weight, self.timestamp, *self.drop))
+        return frozenset(others), frozenset(self.only)
 
     def feature(self, name: str) -> bool:
         """Return whether a column becomes features."""
-        return name not in self._not_features and (not self.only or name in self._only)
+        others, only = self._filters
+        return name not in others and (not only or name in only)
 
     def features_among(self, names: Iterable[str]) -> list[str]:
         """Return those of some columns that become features, in order."""
-        return [name for name in names if self.feature(name)]
+        others, only = self._filters
+        return [name for name in names if name not in others and (not only or name in only)]
 
     def is_needed(self, name: str) -> bool:
         """Return whether a column is read for learning."""

@@ -1,8 +1,8 @@
-"""From columns to features: numbers as they are, one feature for each category, on the go.
+"""Columns to features: numbers as they are, one feature for each category.
 
-Columns, categories and indicators of missing values get their features when they are first seen;
-in all rows before they were zero, so that the moments are widened exactly. The same encoding serves
-prediction, where what was never learned is zero.
+Columns, categories and indicators of missing values get their features when they are first seen.
+They were zero in all rows before, so that the moments are widened exactly. In prediction, a
+category that was never learned is zero.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from counterpoise.errors import DataError, Message, Suggestion
 from counterpoise.readers.chunk import Chunk
 
 Index = Mapping[Feature, int]
-DENSE = ("number", "cycle", "missing")  # features of which most rows have something to say
+DENSE = ("number", "cycle", "missing")  # kinds of features that most rows have
 
 
 def matrix_of(blocks: Sequence[ColumnBlock], index: Index, n: int) -> tuple[Rows, dict[str, int]]:
@@ -98,49 +98,43 @@ class EncodedChunk(NamedTuple):
     weight: Vector | None  # (n,) their weights
     kept: Flags  # (rows,) which rows of the chunk they are
     unknown: dict[str, int]  # cells whose category was never learned, by column
-    strange: tuple[str, ...] = ()  # columns that the model does not know, and that were left out
+    strange: tuple[str, ...] = ()  # columns that were never learned, and are not used
     bare: int = 0  # rows that were left out because they have none of the columns of the model
-    notes: Mapping[str, Message] = {}  # what somebody should be told, by subject
-    # (d,) when learning: rows that have a value for each feature, be it 0
-    held: Counts = np.zeros(0, dtype=np.int64)
-    # when predicting: columns that a table does not have, and need not have
-    lacking: tuple[str, ...] = ()
-    # cells without a value, by column: when learning all of them, when predicting those of
-    # columns that were never blank while the model learned
+    notes: Mapping[str, Message] = {}  # messages to the user, by subject
+    held: Counts = np.zeros(0, dtype=np.int64)  # (d,) when learning: rows with a value, be it 0
+    lacking: tuple[str, ...] = ()  # when predicting: optional columns that a table does not have
+    # missing cells by column: when predicting only of columns that were never missing before
     blank: Mapping[str, int] = {}
-    t: Vector | None = None  # (n,) when learning: their times, where rows fade by the clock
+    t: Vector | None = None  # (n,) when learning: their times, if rows decay by time
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnEncoder:
-    """What is known of the columns so far."""
+    """Kinds and features of the columns that were seen so far."""
 
-    columns: Columns  # what somebody wants of them
-    # "number", "category", "epoch", "datetime" or "hash", of columns in which a value was
-    # seen
-    kinds: dict[str, str] = field(default_factory=dict)
+    columns: Columns  # settings of the user
+    kinds: dict[str, str] = field(default_factory=dict)  # of columns in which a value was seen
     features: tuple[Feature, ...] = ()  # in the order of their appearance
     labels: str | None = None  # "int", "text", or "bool" for text that was learned from booleans
-    # what stands for a missing number until the mean takes its place: the first value of the
-    # column
+    # what stands for a missing number until the mean replaces it: the first value of the column
     bases: dict[str, float] = field(default_factory=dict)
 
     @cached_property
     def fill(self) -> tuple[list[int], list[int], list[float]]:
-        """Features that may be missing, their indicators, and what stands for them until filled.
-
-        Empty unless missing values are filled by the mean.
-        """
+        """Features to impute by the mean, their indicators, and what stands for them until then."""
         at, by, base = [], [], []
         for j, feature in enumerate(self.features if self.columns.missing == "mean" else ()):
             indicator = self._index.get(Feature(feature.column, "missing"))
             if indicator is not None and feature.kind in ("number", "cycle"):
                 at.append(j)
                 by.append(indicator)
-                base.append(
-                    self.bases.get(feature.column, 0.0) if feature.kind == "number" else 0.0
-                )
+                is_number = feature.kind == "number"
+                base.append(self.bases.get(feature.column, 0.0) if is_number else 0.0)
         return at, by, base
+
+    @cached_property
+    def _learned(self) -> dict[str, None]:
+        return dict.fromkeys(feature.column for feature in self.features)
 
     @cached_property
     def _index(self) -> dict[Feature, int]:
@@ -156,9 +150,8 @@ class ColumnEncoder:
         are then 0. Return the rows, and the encoder with what is new in them; itself if nothing is.
         """
         columns, label = self.columns, self.columns.label
-        learned = [feature.column for feature in self.features]
         is_first = not self.kinds and not chunk.is_checked
-        column_values.require_columns(columns, chunk, learned, is_first, lenient)
+        column_values.require_columns(columns, chunk, self._learned, is_first, lenient)
         column_values.require_room(chunk, self._least(chunk), room)
         kinds = column_values.infer_types(columns, chunk, self.kinds)
         numbers, missing = self._read_numbers(chunk, kinds, is_learning=True)
@@ -174,7 +167,7 @@ class ColumnEncoder:
             blocks.append(block)
             fresh |= dict.fromkeys(block.features)
             if block.codes is not None:
-                column_values.require_short_categories(chunk, block, kept)
+                self._require_short(chunk, block, kept)
                 column_values.require_room(chunk, len(fresh), room)
             if block.entries is not None:
                 kinds |= dict.fromkeys((f.column for f in block.features), "number")
@@ -195,7 +188,7 @@ class ColumnEncoder:
         return rows, grown
 
     def only(self, at: Any) -> ColumnEncoder:
-        """Return what is known of the features at some places, and of no other column."""
+        """Return an encoder of the features at some indices alone."""
         features = tuple(self.features[j] for j in at.tolist())
         columns = {feature.column for feature in features}
         kinds = {name: kind for name, kind in self.kinds.items() if name in columns}
@@ -204,12 +197,12 @@ class ColumnEncoder:
 
     def missing_columns(self, chunk: Chunk) -> list[str]:
         """Return the columns that were learned, and that a table does not have."""
-        known = dict.fromkeys(f.column for f in self.features) if chunk.table else {}
+        learned = self._learned if chunk.table else {}
         offered = frozenset(chunk.offered or chunk.columns)
-        return [name for name in known if name not in offered]
+        return [name for name in learned if name not in offered]
 
     def unknown_columns(self, chunk: Chunk) -> list[str]:
-        """Return the columns that are neither known, nor to be left out."""
+        """Return the columns that are features, and were never learned."""
         names = chunk.offered or chunk.names
         return [c for c in self.columns.features_among(names) if not self.knows(c)]
 
@@ -222,15 +215,15 @@ class ColumnEncoder:
     ) -> EncodedChunk:
         """Encode rows that are to be predicted: categories that were never learned are zero.
 
-        ``apart`` are columns that the model need not know; None if it need not know any, so that
-        rows that have none of its own are left out. ``optional`` are columns that some of the
-        learned rows did not have: a table may lack them, if it has others, and they are 0
-        as they were in these rows. ``usual`` is the mean of each feature, (d,), which takes the
-        place of numbers that were never missing before. The result has no labels and weights.
+        ``apart`` are columns that need not have been learned. If it is None, no column need be, and
+        rows without any column of the model are left out. ``optional`` are columns that some of the
+        learned rows did not have: a table need not have them, if it has others, and they are 0.
+        ``usual`` is the mean of each feature (d,), for numbers that were never missing before. The
+        result has no labels and weights.
         """
         lacking = self.missing_columns(chunk)
         needed = [name for name in lacking if name not in optional]
-        if lacking and not needed and len(lacking) == len({f.column for f in self.features}):
+        if lacking and not needed and len(lacking) == len(self._learned):
             needed = lacking
         if needed:
             raise DataError(
@@ -239,10 +232,9 @@ class ColumnEncoder:
             )
         strange = [name for name in self.unknown_columns(chunk) if name not in (apart or ())]
         if strange and apart is not None:
-            known = dict.fromkeys(f.column for f in self.features)
             raise DataError(
                 f"{chunk.source} has a column {strange[0]!r}, which the model does not know; it "
-                f"knows {column_values.format_names(tuple(known))}",
+                f"knows {column_values.format_names(self._learned)}",
                 Suggestion("correct the name"),
                 Suggestion("leave unknown columns out", "ignore_unknown", True),
             )
@@ -250,11 +242,10 @@ class ColumnEncoder:
         kept = column_values.keep(self.columns, chunk, missing, predicting=True)
         bare = self._bare(chunk)
         if bare.any() and apart is not None:
-            known = dict.fromkeys(f.column for f in self.features)
             raise chunk.error(
                 int(bare.argmax()),
                 "none of the columns of the model is here: "
-                f"{column_values.format_names(tuple(known))}",
+                f"{column_values.format_names(self._learned)}",
                 Suggestion("correct it"),
                 Suggestion("leave such rows without a prediction", "ignore_unknown", True),
             )
@@ -286,30 +277,27 @@ class ColumnEncoder:
             )
         _, y, gone = column_values.labels(self.columns, chunk, self.labels)
         if gone.any():
-            raise chunk.error(
-                int(gone.argmax()), f"no label in column {label!r}; leave the row out"
-            )
+            problem = f"no label in column {label!r}; leave the row out"
+            raise chunk.error(int(gone.argmax()), problem)
         encoded = self.predict(chunk, apart, optional, usual)
         return encoded._replace(y=y[encoded.kept])
 
-    # Within
-
     def _bare(self, chunk: Chunk) -> Flags:
-        """Rows that have no column of the model, where rows need not have all of them."""
+        """Return the rows (rows,) that have no column of the model, if they need not have all."""
         bare = np.full(chunk.rows, not chunk.table and chunk.entries is None)
         for name in chunk.columns if bare.any() else ():
             if self.knows(name):
-                bare &= chunk.absent.get(name, np.zeros(chunk.rows, dtype=bool))
+                bare &= chunk.absent.get(name, False)
         return bare
 
     def _least(self, chunk: Chunk) -> int:
-        """Features that a chunk has at least: one for each column with a value in it."""
+        """Return the least number of features: one for each column with a value in it."""
         columns = [chunk.columns[name] for name in self.columns.features_among(chunk.columns)]
         named = sum(1 for column in columns if column.null_count < len(column))
         return named + (0 if chunk.entries is None else len(np.unique(chunk.entries.indices)))
 
     def knows(self, name: str) -> bool:
-        """Whether anything was learned from a column, be it only that it is missing."""
+        """Return whether anything was learned from a column, be it only that it is missing."""
         return name in self.kinds or Feature(name, "missing") in self._index
 
     def _read_numbers(
@@ -326,15 +314,21 @@ class ColumnEncoder:
             if kind is not None and kind.is_number:
                 drop = (column_values.drop_remedy(name),) if is_learning else ()
                 x = kind.read(self.columns, chunk, name, (*cell_parsing.CORRECT, *drop))
-                if not column_values.is_moderate(x):  # also if any is NaN
-                    column_values.check_magnitude(chunk, name, x)
-                    gone = np.isnan(x)
+                gone = column_values.missing_numbers(chunk, name, x)
                 numbers[name] = x
             elif chunk.columns[name].null_count and (is_learning or self.knows(name)):
                 gone = chunk.columns[name].is_null().to_numpy(zero_copy_only=False)
             if gone is not None:
                 missing[name] = gone & ~chunk.absent[name] if name in chunk.absent else gone
         return numbers, missing
+
+    def _require_short(self, chunk: Chunk, block: ColumnBlock, kept: Flags) -> None:
+        """Raise if a category is too long to be one."""
+        for name, kind, _ in block.features[:1]:
+            if kind == "category":
+                what, values = f"category of column {name!r}", [f.value for f in block.features]
+                remedies = column_values.hash_remedy(name), column_values.drop_remedy(name)
+                column_values.require_short(chunk, what, values, block.codes, remedies, kept)
 
     def _new_bases(self, numbers: Mapping[str, Vector]) -> dict[str, float]:
         """Return what stands for missing numbers, with the first values of new columns."""
@@ -396,9 +390,7 @@ class ColumnEncoder:
             values.append(np.where(is_nan, np.where(gone, constant, 0.0), x))
         return block._replace(values=values, rows=len(gone) - int(is_nan.sum()))
 
-    # As plain values, for the model file
-
     def plain(self) -> dict[str, Any]:
-        """Return what is known, as JSON can hold it; the features are kept apart."""
+        """Return all but the features as JSON can represent it."""
         plain = {"columns": asdict(self.columns), "kinds": self.kinds, "labels": self.labels}
         return plain | ({"bases": self.bases} if self.columns.missing == "mean" else {})

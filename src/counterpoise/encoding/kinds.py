@@ -223,17 +223,16 @@ def is_text(kind: str | None) -> bool:
 def normalize_booleans(
     name: str, values: Sequence[str], known: Collection[Feature]
 ) -> list[Feature]:
-    """Return categories of a column, in which ``True``, ``TRUE`` and ``true`` are the same.
+    """Return categories of a column; booleans have the spelling of the first one.
 
-    The first spelling stays, so that a file of text and a frame of booleans have equal features.
+    So a file of text and a frame of booleans have equal features.
     """
     features = [Feature(name, "category", value) for value in values]
     booleans = [value for value in values if value.lower() in BOOLEAN_TEXT]
     if not booleans:
         return features
     mine = (f.value for f in known if f.kind == "category" and f.column == name)
-    spelled = (value for value in (*mine, *booleans) if value.lower() in BOOLEAN_TEXT)
-    first = next(spelled, booleans[0])
+    first = next(value for value in (*mine, *booleans) if value.lower() in BOOLEAN_TEXT)
     spell = str.upper if first.isupper() else str.title if first[0].isupper() else str.lower
     return [
         one if one in known or one.value not in booleans else one._replace(value=spell(one.value))
@@ -242,14 +241,11 @@ def normalize_booleans(
 
 
 def murmurhash3(values: Sequence[bytes], seed: int) -> NDArray[np.uint32]:
-    """Return MurmurHash3 (32 bits) of each value, as scikit-learn's ``murmurhash3_32`` does.
+    """Return MurmurHash3 (32 bits) of each value, as scikit-learn's ``murmurhash3_32`` does."""
 
-    Examples
-    --------
-    >>> from counterpoise.encoding.kinds import murmurhash3
-    >>> murmurhash3([b"berlin", b"paris"], 0).tolist()
-    [3820896027, 180132627]
-    """
+    def rotate(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
+        return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
+
     lengths = np.array([len(value) for value in values], dtype=np.uint32)
     result = np.full(len(values), seed, dtype=np.uint32)
     whole, left = np.divmod(lengths, 4)
@@ -258,17 +254,12 @@ def murmurhash3(values: Sequence[bytes], seed: int) -> NDArray[np.uint32]:
         size = 4 * (count + 1)
         data = b"".join(values[i].ljust(size, b"\0") for i in rows.tolist())
         words = np.frombuffer(data, dtype="<u4").reshape(len(rows), count + 1)
-        words = _rotate(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+        words = rotate(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
         h = result[rows]
         for k in range(count):
-            h = _rotate(h ^ words[:, k], 13) * np.uint32(5) + np.uint32(0xE6546B64)
+            h = rotate(h ^ words[:, k], 13) * np.uint32(5) + np.uint32(0xE6546B64)
         result[rows] = np.where(left[rows] > 0, h ^ words[:, count], h)
     h = result ^ lengths
     h = (h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return h ^ (h >> np.uint32(16))
-
-
-def _rotate(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
-    """Rotate words to the left."""
-    return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
