@@ -191,9 +191,9 @@ def require_few(count: int, source: str) -> None:
 class Source(Protocol):
     """One input that can be read from any mark."""
 
-    path: str  # A file, or ``-`` for standard input
+    path: str  # a file, or ``-`` for standard input
     name: str  # its name in messages
-    left: bool  # whether a last line without a line end was left for later
+    left: bool = False  # whether a last line without a line end was left for later
 
     def chunks(
         self,
@@ -204,19 +204,20 @@ class Source(Protocol):
         until: int | None = None,
     ) -> Iterator[Chunk]:
         """Check that the rows before a mark are unchanged, and read the rows after it."""
-        ...
+        raise NotImplementedError
 
     def verify(self, after: ReadPosition, wanted: Callable[[str], bool]) -> None:
         """Raise if the rows before a mark have changed; later rows do not matter."""
-        ...
+        next(self.chunks(1, after, {}, wanted), None)
 
     def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
-        """Hashes of the first rows that can be read, as in the first chunk."""
-        ...
+        """Return hashes of the first rows that can be read, as in the first chunk."""
+        first = next(self.chunks(PREFIX_LENGTHS[-1], ReadPosition(), {}, wanted), None)
+        return () if first is None else first.starts
 
     def done(self) -> tuple[int, int]:
-        """Bytes of the file on disk read so far, and its size, or 0 if unknown."""
-        ...
+        """Return the bytes of the file on disk read so far, and its size, or 0 if unknown."""
+        raise NotImplementedError
 
 
 def input_changed_error(name: str, mark: ReadPosition) -> DataError:
@@ -239,6 +240,11 @@ def input_changed_error(name: str, mark: ReadPosition) -> DataError:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+def whole_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column in one piece."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def prefetch(
@@ -293,7 +299,7 @@ def prefetch(
         over.set()
 
 
-def mapped(
+def map_in_threads(
     function: Callable[[Item], Result], items: Iterator[Item], workers: int = 2
 ) -> Iterator[Result]:
     """Apply a function to items in a few threads and yield the results in order.
