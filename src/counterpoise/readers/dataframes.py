@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.errors import DataError, Suggestion
-from counterpoise.readers.chunk import require_different, require_few
+from counterpoise.readers.chunk import require_different
 from counterpoise.readers.columnar import BATCH, ColumnarSource
 
 NAME = "the frame"
@@ -22,7 +22,9 @@ ARROW_UNITS = ("[s]", "[ms]", "[us]", "[ns]")
 
 
 class FrameSource(ColumnarSource):
-    """The rows of a frame, perhaps with columns beside it."""
+    """The rows of a frame, perhaps with columns next to it."""
+
+    reads_ahead = False  # an iterable may not work in another thread
 
     def __init__(
         self,
@@ -31,7 +33,7 @@ class FrameSource(ColumnarSource):
         name: str = NAME,
         label: str | None = None,
     ) -> None:
-        super().__init__("-", name, parquet=False)
+        super().__init__(name, name)
         self._label = label
         self._frame, self._beside = frame, dict(beside or {})
         self._types: dict[str, tuple[pa.DataType, str]] = {}
@@ -40,10 +42,6 @@ class FrameSource(ColumnarSource):
     def offered(self) -> tuple[str, ...]:
         """All columns that it has, once a row was read."""
         return self._offered
-
-    def _read_ahead(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Read in the thread of the caller: an iterable may not work in another one."""
-        return tables
 
     @property
     def is_in_memory(self) -> bool:
@@ -55,12 +53,10 @@ class FrameSource(ColumnarSource):
         for table in tables(self._frame, self.name, self._label):
             names = [*table.column_names, *self._beside]
             require_different(names, self.name)
-            self._offered = tuple(names)
             for name, column in self._beside.items():
                 table = table.append_column(name, column.slice(at, table.num_rows))
             at += table.num_rows
-            columns = [name for name in names if wanted(name)]
-            require_few(len(columns), self.name)
+            columns = self._select(names, wanted)
             yield from table.select(columns).to_batches(max_chunksize=BATCH)
         for name, column in self._beside.items():
             if len(column) != at:

@@ -9,7 +9,7 @@ from typing import Any
 
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.readers.chunk import Source
-from counterpoise.readers.columnar import ColumnarSource
+from counterpoise.readers.columnar import ArrowSource, ParquetSource
 from counterpoise.readers.delimited import Delimited
 from counterpoise.readers.jsonlines import JsonLines
 from counterpoise.readers.libsvm import LABEL, LibSVM
@@ -124,7 +124,7 @@ def source(
         name = f"standard input {stdin_name!r}" if stdin_name else "standard input"
     kind = format or format_of(path)
     if kind in ("parquet", "arrow"):
-        return ColumnarSource(path, name, kind == "parquet")
+        return (ParquetSource if kind == "parquet" else ArrowSource)(path, name)
     dialects: dict[str, Callable[[], TextFormat]] = {
         "csv": lambda: Delimited(delimiter or ",", header),
         "tsv": lambda: Delimited(delimiter or "\t", header),
