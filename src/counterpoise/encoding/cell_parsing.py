@@ -8,6 +8,7 @@ specifies the notation; :func:`find_formatted` detects them.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -301,13 +302,8 @@ def _converted(
     column = chunk.columns[name]
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return convert(column)
-    low, high = 0, len(column)  # the first bad cell is in column[low:high]
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _casts(convert, column.slice(low, middle - low)):
-            low = middle
-        else:
-            high = middle
-    cell = str(column[low].as_py())
+    prefixes = range(1, len(column) + 1)
+    row = bisect_left(prefixes, True, key=lambda k: not _casts(convert, column.slice(0, k)))
+    cell = str(column[row].as_py())
     shown = cell if len(cell) <= 60 else cell[:60] + "..."
-    raise chunk.error(low, f"column {name!r} holds {shown!r}, which is not {what}", *remedies)
+    raise chunk.error(row, f"column {name!r} holds {shown!r}, which is not {what}", *remedies)

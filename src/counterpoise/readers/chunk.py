@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any, Protocol, TypeVar
@@ -17,10 +18,10 @@ import pyarrow as pa
 from counterpoise.arrays import Flags
 from counterpoise.errors import DataError, Suggestion, Words
 
-PREFIX_LENGTHS = (1, 4, 16, 64)  # rows by whose hashes an input is known again
+PREFIX_LENGTHS = (1, 4, 16, 64)  # rows by whose hashes an input is identified
 CHUNK_BYTES = 1 << 24  # of a chunk: it ends with the row that reaches them, if not before
 LONGEST = 1 << 26  # bytes of one record, or of one text
-MOST_COLUMNS = 30_000  # that are read of a table
+MAX_COLUMNS = 30_000  # that are read of a table
 
 
 @dataclass(frozen=True)
@@ -59,20 +60,18 @@ class Chunk:
     ----------
     source : str
         Name of the input in messages.
-    first : int
-        Number of the first row within the input, from 1.
-    rows : int
-        Number of rows.
+    first, rows : int
+        Number of the first row within the input, from 1, and number of rows.
     columns : dict of str to pyarrow.Array
         The requested columns.
-    offered : tuple of str
-        All columns of a table.
     mark : ReadPosition
         How far the input was read at the end of these rows.
     cells : bool
         Whether text is parsed as numbers where possible, as in CSV.
     table : bool
         Whether each row must have every column; otherwise an absent column is 0.
+    offered : tuple of str
+        All columns of a table.
     absent : dict of str to ndarray of bool
         Rows without the column, if other rows have it.
     entries : CSR matrix of shape (rows, m), optional
@@ -82,12 +81,11 @@ class Chunk:
     starts : tuple of str
         In the first chunk of an input: hashes of its first 1, 4, 16 and 64 rows, if it has them.
     last : bool
-        Whether the input ended before the chunk was full, or within its last row. If the input
-        grows, an uninterrupted run cuts these rows differently.
+        Whether the input ended before the chunk was full, or within its last row.
     categorical : frozenset of str
         Columns of numbers whose type says that they are categories, as in ``pandas.Categorical``.
     kinds : dict of str to str
-        Types of columns that were decided when these rows were stored.
+        Kinds of columns that were decided when these rows were stored.
     is_checked : bool
         Whether the columns were accepted when these rows were stored.
     store_mark : ReadPosition, optional
@@ -125,20 +123,8 @@ class Chunk:
     store_mark: ReadPosition | None = None
     positions: tuple[int, ...] = ()
 
-    def head(self, rows: int) -> Chunk:
-        """The first ``rows`` rows, with the same mark."""
-        if rows >= self.rows:
-            return self
-        return replace(
-            self,
-            rows=rows,
-            columns={name: column[:rows] for name, column in self.columns.items()},
-            absent={name: flags[:rows] for name, flags in self.absent.items()},
-            entries=None if self.entries is None else self.entries[:rows],
-        )
-
     def only(self, rows: Flags) -> Chunk:
-        """The rows that are meant, with the same mark."""
+        """Return some rows (rows,), with the same mark."""
         if rows.all():
             return self
         mask = pa.array(rows)
@@ -162,7 +148,7 @@ class Chunk:
         return [name for name in self.offered or sorted(self.columns) if name in self.columns]
 
     def error(self, row: int, problem: Words, *remedies: Suggestion) -> DataError:
-        """Return the error about the row at a position of this chunk, counted from 0."""
+        """Return the error about the row at an index of this chunk."""
         parts = (problem,) if isinstance(problem, str) else problem
         error = DataError((f"{self.row_name(row)}: ", *parts), *remedies)
         error.row = row
@@ -171,18 +157,16 @@ class Chunk:
 
 def require_different(names: Sequence[str], source: str) -> None:
     """Raise if two columns have the same name."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise DataError(f"{source}: two columns are called {name!r}; rename one of them")
-        seen.add(name)
+    if len(set(names)) < len(names):
+        name = next(one for j, one in enumerate(names) if one in names[:j])
+        raise DataError(f"{source}: two columns are called {name!r}; rename one of them")
 
 
 def require_few(count: int, source: str) -> None:
-    """Raise if there are more columns to read than MOST_COLUMNS."""
-    if count > MOST_COLUMNS:
+    """Raise if there are more columns to read than MAX_COLUMNS."""
+    if count > MAX_COLUMNS:
         raise DataError(
-            f"{source} has {count:,} columns to read, more than {MOST_COLUMNS:,}",
+            f"{source} has {count:,} columns to read, more than {MAX_COLUMNS:,}",
             Suggestion("name those that matter", "only"),
             Suggestion("leave the others out", "columns", {"COLUMN": "drop"}),
         )
@@ -221,21 +205,14 @@ class Source(Protocol):
 
 
 def input_changed_error(name: str, mark: ReadPosition) -> DataError:
-    """Error about an input whose first rows, up to a mark, have changed."""
+    """Return the error about an input whose first rows, up to a mark, have changed."""
+    restore = Suggestion("restore the file")
+    rename = Suggestion("give the new data under another name")
     if name == "standard input" or name.startswith("standard input "):
-        remedies = (
-            Suggestion("replay it from its start"),
-            Suggestion("give other data a name of its own", "stdin_name"),
-        )
-    else:
-        remedies = (
-            Suggestion("restore the file"),
-            Suggestion("give the new data under another name"),
-        )
-    return DataError(
-        f"{name} has changed: the {mark.rows:,} rows learned from it before are not as they were",
-        *remedies,
-    )
+        restore = Suggestion("replay it from its start")
+        rename = Suggestion("give other data a name of its own", "stdin_name")
+    text = f"{name} has changed: the {mark.rows:,} rows learned from it before are not as they were"
+    return DataError(text, restore, rename)
 
 
 Item = TypeVar("Item")
@@ -251,16 +228,14 @@ def prefetch(
     items: Iterator[Item], depth: int = 2, stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Item]:
     """Run an iterator in a separate thread."""
-    waiting: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
-    over = threading.Event()
+    results: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
+    is_over = threading.Event()
 
     def put(kind: str, value: Any) -> bool:
-        while not over.is_set():
-            try:
-                waiting.put((kind, value), timeout=0.1)
+        while not is_over.is_set():
+            with suppress(queue.Full):
+                results.put((kind, value), timeout=0.1)
                 return True
-            except queue.Full:
-                continue
         return False
 
     def run() -> None:
@@ -283,20 +258,18 @@ def prefetch(
         while not stop():
             is_alive = thread.is_alive()
             try:
-                kind, value = waiting.get(timeout=0.1)
+                kind, value = results.get(timeout=0.1)
             except queue.Empty:
                 if is_alive:
                     continue
                 raise MemoryError("the thread that reads the input ended early") from None
-            if stop():
-                return
-            if kind == "error":
+            if kind == "error" and not stop():
                 raise value
-            if kind == "end":
+            if kind != "item" or stop():
                 return
             yield value
     finally:
-        over.set()
+        is_over.set()
 
 
 def map_in_threads(

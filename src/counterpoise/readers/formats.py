@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from counterpoise.errors import DataError, Suggestion
@@ -23,7 +23,7 @@ FORMATS = {
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc", ".arrows"),
 }
-STANDARD_INPUT = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")  # other names of it
+STANDARD_INPUT = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")  # other names of -
 COMPRESSED = (".gz", ".zst", ".zstd", ".bz2", ".xz", ".zip")
 
 
@@ -102,12 +102,7 @@ def source(
     stdin_name : str, optional
         Name of standard input in messages.
     complete : bool, default=True
-        Whether a last line of text without a line end is a row. Otherwise it is left for later,
-        in a file that may still be growing.
-
-    Returns
-    -------
-    Source
+        Whether a last line of text without a line end is a row, also in a file that may grow.
 
     Examples
     --------
@@ -125,16 +120,15 @@ def source(
     kind = format or format_of(path)
     if kind in ("parquet", "arrow"):
         return (ParquetSource if kind == "parquet" else ArrowSource)(path, name)
-    dialects: dict[str, Callable[[], TextFormat]] = {
-        "csv": lambda: Delimited(delimiter or ",", header),
-        "tsv": lambda: Delimited(delimiter or "\t", header),
-        "jsonl": JsonLines,
-        "libsvm": LibSVM,
-    }
+
+    def make(kind: str) -> TextFormat:
+        if kind in ("csv", "tsv"):
+            return Delimited(delimiter or {"csv": ",", "tsv": "\t"}[kind], header)
+        return JsonLines() if kind == "jsonl" else LibSVM()
 
     def guess(start: bytes) -> TextFormat:
-        """Return the dialect of standard input by its first bytes, JSON or CSV."""
-        return dialects["jsonl" if start[:1] in (b"{", b"[") else "csv"]()
+        """Return the format of standard input by its first bytes, JSON or CSV."""
+        return make("jsonl" if start[:1] in (b"{", b"[") else "csv")
 
-    unsaid = path == "-" and format is None
-    return TextSource(path, name, dialects[kind](), live, complete, guess if unsaid else None)
+    is_unnamed = path == "-" and format is None
+    return TextSource(path, name, make(kind), live, complete, guess if is_unnamed else None)

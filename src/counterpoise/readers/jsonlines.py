@@ -19,7 +19,7 @@ import pyarrow.json
 
 from counterpoise.arrays import Flags
 from counterpoise.errors import DataError, Suggestion
-from counterpoise.readers._records import Objects
+from counterpoise.readers._records import Objects, Records
 from counterpoise.readers.byte_source import Bytes
 from counterpoise.readers.chunk import LONGEST, require_few
 from counterpoise.readers.text_source import RecordBlock, TextFormat
@@ -138,7 +138,7 @@ class JsonLines(TextFormat):
         """Return a scanner that counts the names of fields."""
         return Objects(CELLS)
 
-    def check(self, records: Any, name: str, row: int) -> None:
+    def check(self, records: Records, name: str, row: int) -> None:
         """Raise if a line is nested too deeply to be parsed."""
         if records.too_deep:
             raise DataError(f"{name}, row {max(row, 1)}: nested deeper than 64 brackets")

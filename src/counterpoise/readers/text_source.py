@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from xxhash import xxh3_128
 
 from counterpoise.errors import DataError
-from counterpoise.readers._records import Lines
+from counterpoise.readers._records import Lines, Records
 from counterpoise.readers.byte_source import Bytes
 from counterpoise.readers.chunk import (
     CHUNK_BYTES,
@@ -50,14 +50,14 @@ class TextFormat:
         """Return a reader of the bytes of the records."""
         return source
 
-    def records(self) -> Any:
+    def records(self) -> Records:
         """Return a scanner that finds the ends of records, see ``_records``."""
         return Lines()
 
     def read_header(self, name: str, header: bytes) -> None:
         """Read the header."""
 
-    def check(self, records: Any, name: str, row: int) -> None:
+    def check(self, records: Records, name: str, row: int) -> None:
         """Raise if the scanner has found something that must not be parsed."""
 
     def parse(
@@ -209,7 +209,7 @@ class _RecordCutter:
         if found < wanted and self.records.unfinished and not (self.live and found):
             whole = self.dialect.records().take(data, 0, found)[0] if found else 0
             # A quoted field with a line end that is not closed is not an unfinished line.
-            quoted = getattr(self.records, "quote_open", False)
+            quoted = self.records.quote_open
             self.left = not self.complete and not (quoted and b"\n" in data[whole:])
             if self.left:
                 data = data[:whole]
