@@ -188,21 +188,23 @@ def require_short(
             )
 
 
-def missing_numbers(chunk: Chunk, name: str, x: Vector) -> Flags | None:
-    """Return where numbers x (rows,) are missing, None if nowhere; raise if one is too large."""
-    with np.errstate(over="ignore"):
-        if x @ x <= MAX_ABS_VALUE:
-            return None
-    with np.errstate(invalid="ignore"):
-        bad = np.flatnonzero(np.abs(x) > MAX_ABS_VALUE)
-    if len(bad):
-        raise chunk.error(
-            int(bad[0]),
-            f"column {name!r} is {x[bad[0]]:g}, beyond {MAX_ABS_VALUE:g}",
-            *cell_parsing.CORRECT,
-            drop_remedy(name),
-        )
-    return np.isnan(x)
+def missing_numbers(chunk: Chunk, numbers: Mapping[str, Vector]) -> dict[str, Flags]:
+    """Return where numbers (rows,) of columns are missing, if any is; raise if one is too large."""
+    missing = {}
+    with np.errstate(over="ignore", invalid="ignore"):
+        for name, x in numbers.items():
+            if x @ x <= MAX_ABS_VALUE:  # so no number is missing or too large
+                continue
+            bad = np.flatnonzero(np.abs(x) > MAX_ABS_VALUE)
+            if len(bad):
+                raise chunk.error(
+                    int(bad[0]),
+                    f"column {name!r} is {x[bad[0]]:g}, beyond {MAX_ABS_VALUE:g}",
+                    *cell_parsing.CORRECT,
+                    drop_remedy(name),
+                )
+            missing[name] = np.isnan(x)
+    return missing
 
 
 def require_same_type(columns: Columns, chunk: Chunk, name: str, kind: Kind) -> None:

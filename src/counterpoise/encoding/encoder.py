@@ -305,21 +305,24 @@ class ColumnEncoder:
     ) -> tuple[dict[str, Vector], dict[str, Flags]]:
         """Return columns of numbers with NaN, and where any column is missing, each (rows,)."""
         numbers: dict[str, Vector] = {}
-        missing: dict[str, Flags] = {}
-        for name in self.columns.features_among(chunk.ordered):
+        nulls: dict[str, Flags] = {}
+        names = self.columns.features_among(chunk.ordered)
+        for name in names:
             kind = KINDS.get(kinds.get(name, ""))
-            gone = None
             if kind is not None and not chunk.cells:
                 column_values.require_same_type(self.columns, chunk, name, kind)
             if kind is not None and kind.is_number:
                 drop = (column_values.drop_remedy(name),) if is_learning else ()
-                x = kind.read(self.columns, chunk, name, (*cell_parsing.CORRECT, *drop))
-                gone = column_values.missing_numbers(chunk, name, x)
-                numbers[name] = x
+                remedies = (*cell_parsing.CORRECT, *drop)
+                numbers[name] = kind.read(self.columns, chunk, name, remedies)
             elif chunk.columns[name].null_count and (is_learning or self.knows(name)):
-                gone = chunk.columns[name].is_null().to_numpy(zero_copy_only=False)
-            if gone is not None:
-                missing[name] = gone & ~chunk.absent[name] if name in chunk.absent else gone
+                nulls[name] = chunk.columns[name].is_null().to_numpy(zero_copy_only=False)
+        found = column_values.missing_numbers(chunk, numbers) | nulls
+        missing = {
+            name: found[name] & ~chunk.absent[name] if name in chunk.absent else found[name]
+            for name in names
+            if name in found
+        }
         return numbers, missing
 
     def _require_short(self, chunk: Chunk, block: ColumnBlock, kept: Flags) -> None:
