@@ -164,15 +164,14 @@ def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
     gone = np.isnan(x)
     with np.errstate(invalid="ignore"):
         values = x.astype(np.int64)
-    bad = np.flatnonzero(~gone & ((values != x) | (np.abs(x) > 2.0**53)))
-    if len(bad):
-        problem = "is not an integer" if values[bad[0]] != x[bad[0]] else "has too many digits"
-        raise chunk.error(
-            int(bad[0]),
-            f"label {x[bad[0]]:g} in column {name!r} {problem}; a label must be text, an integer "
-            "or a boolean",
-            Suggestion("take labels as they are written", "columns", {name: "category"}),
-        )
+
+    def problem(row: int) -> str:
+        what = "is not an integer" if values[row] != x[row] else "has too many digits"
+        must = "a label must be text, an integer or a boolean"
+        return f"label {x[row]:g} in column {name!r} {what}; {must}"
+
+    as_text = Suggestion("take labels as they are written", "columns", {name: "category"})
+    chunk.refuse(~gone & ((values != x) | (np.abs(x) > 2.0**53)), problem, as_text)
     return values, gone
 
 

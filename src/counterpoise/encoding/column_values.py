@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.columns import SINGLE_ROLES, Columns, Feature
 from counterpoise.encoding.kinds import ColumnBlock, Kind
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion
-from counterpoise.readers.chunk import Chunk
+from counterpoise.readers.chunk import Chunk, drop_remedy
 from counterpoise.readers.delimited import other_delimiter
 from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, MAX_TIMESTAMP
 
@@ -89,13 +88,10 @@ def require_value(
     columns: Columns, chunk: Chunk, name: str, role: str, missing: Mapping[str, Flags]
 ) -> None:
     """Raise if a label or a weight is missing in a row that is not dropped."""
-    if missing[name].any() and columns.uses_indicators:
-        raise chunk.error(
-            int(missing[name].argmax()),
-            f"no {role} in column {name!r}, and a missing {role} cannot be filled in",
-            Suggestion("drop the row"),
-            Suggestion("use {}", "missing", "drop"),
-        )
+    if columns.uses_indicators:
+        problem = f"no {role} in column {name!r}, and a missing {role} cannot be filled in"
+        drop = Suggestion("drop the row"), Suggestion("use {}", "missing", "drop")
+        chunk.refuse(missing[name], lambda row: problem, *drop)
 
 
 def require_few(
@@ -197,12 +193,9 @@ def missing_numbers(chunk: Chunk, numbers: Mapping[str, Vector]) -> dict[str, Fl
                 continue
             bad = np.flatnonzero(np.abs(x) > MAX_ABS_VALUE)
             if len(bad):
-                raise chunk.error(
-                    int(bad[0]),
-                    f"column {name!r} is {x[bad[0]]:g}, beyond {MAX_ABS_VALUE:g}",
-                    *cell_parsing.CORRECT,
-                    drop_remedy(name),
-                )
+                problem = f"column {name!r} is {x[bad[0]]:g}, beyond {MAX_ABS_VALUE:g}"
+                remedies = (*cell_parsing.CORRECT, drop_remedy(name))
+                raise chunk.error(int(bad[0]), problem, *remedies)
             missing[name] = np.isnan(x)
     return missing
 
@@ -231,12 +224,6 @@ def _setting(name: str, option: str) -> OptionValue:
     if option in ("label", "only"):
         return OptionValue(option)
     return OptionValue("columns", {name: option})
-
-
-@lru_cache(maxsize=1024)
-def drop_remedy(name: str) -> Suggestion:
-    """Return the advice to leave a column out."""
-    return Suggestion("leave the column out", "columns", {name: "drop"})
 
 
 def hash_remedy(name: str) -> Suggestion:
@@ -309,12 +296,9 @@ def weights(columns: Columns, chunk: Chunk, missing: dict[str, Flags]) -> Vector
     missing[name] = np.isnan(weight)
     require_value(columns, chunk, name, "weight", missing)
     with np.errstate(invalid="ignore"):
-        bad = np.flatnonzero(~missing[name] & ~((weight >= 0.0) & (weight <= MAX_SAMPLE_WEIGHT)))
-    if len(bad):
-        raise chunk.error(
-            int(bad[0]),
-            f"weight {weight[bad[0]]:g} in column {name!r} must be from 0 to {MAX_SAMPLE_WEIGHT:g}",
-        )
+        bad = ~missing[name] & ~((weight >= 0.0) & (weight <= MAX_SAMPLE_WEIGHT))
+    limits = f"in column {name!r} must be from 0 to {MAX_SAMPLE_WEIGHT:g}"
+    chunk.refuse(bad, lambda row: f"weight {weight[row]:g} {limits}")
     return weight
 
 
@@ -326,16 +310,13 @@ def times(chunk: Chunk, name: str, kept: Flags, time_format: str | None) -> Vect
             Suggestion("correct the file"),
         )
     t = cell_parsing.seconds(chunk, name, time_format=time_format)
+    absent = f"no value in column {name!r}, which says the time; fill it in, or leave the row out"
+    late = (
+        f"in column {name!r} is beyond the year 9999; numbers are seconds since 1970: divide "
+        "milliseconds by 1000"
+    )
     bad = kept & ~(np.abs(t) < MAX_TIMESTAMP)
-    if bad.any():
-        row = int(bad.argmax())
-        problem = (
-            f"no value in column {name!r}, which says the time; fill it in, or leave the row out"
-            if np.isnan(t[row])
-            else f"time {t[row]:g} in column {name!r} is beyond the year 9999; numbers are seconds "
-            "since 1970: divide milliseconds by 1000"
-        )
-        raise chunk.error(row, problem)
+    chunk.refuse(bad, lambda row: absent if np.isnan(t[row]) else f"time {t[row]:g} {late}")
     return t[kept]
 
 

@@ -21,7 +21,7 @@ from counterpoise.encoding import cell_parsing, column_values
 from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.kinds import KINDS, ColumnBlock
 from counterpoise.errors import DataError, Message, Suggestion
-from counterpoise.readers.chunk import Chunk
+from counterpoise.readers.chunk import Chunk, drop_remedy
 
 Index = Mapping[Feature, int]
 DENSE = ("number", "cycle", "missing")  # kinds of features that most rows have
@@ -241,14 +241,11 @@ class ColumnEncoder:
         numbers, missing = self._read_numbers(chunk, self.kinds, is_learning=False)
         kept = column_values.keep(self.columns, chunk, missing, predicting=True)
         bare = self._bare(chunk)
-        if bare.any() and apart is not None:
-            raise chunk.error(
-                int(bare.argmax()),
-                "none of the columns of the model is here: "
-                f"{column_values.format_names(self._learned)}",
-                Suggestion("correct it"),
-                Suggestion("leave such rows without a prediction", "ignore_unknown", True),
-            )
+        if apart is not None:
+            names = column_values.format_names(self._learned)
+            skip = Suggestion("leave such rows without a prediction", "ignore_unknown", True)
+            problem = f"none of the columns of the model is here: {names}"
+            chunk.refuse(bare, lambda row: problem, *cell_parsing.CORRECT, skip)
         kept &= ~bare
         blocks = list(self._blocks(chunk, numbers, missing, self.kinds, kept, self.bases, usual))
         X, unknown = matrix_of(blocks, self._index, int(kept.sum()))
@@ -276,9 +273,7 @@ class ColumnEncoder:
                 f"{column_values.format_names(chunk.offered)}"
             )
         _, y, gone = column_values.labels(self.columns, chunk, self.labels)
-        if gone.any():
-            problem = f"no label in column {label!r}; leave the row out"
-            raise chunk.error(int(gone.argmax()), problem)
+        chunk.refuse(gone, lambda row: f"no label in column {label!r}; leave the row out")
         encoded = self.predict(chunk, apart, optional, usual)
         return encoded._replace(y=y[encoded.kept])
 
@@ -312,7 +307,7 @@ class ColumnEncoder:
             if kind is not None and not chunk.cells:
                 column_values.require_same_type(self.columns, chunk, name, kind)
             if kind is not None and kind.is_number:
-                drop = (column_values.drop_remedy(name),) if is_learning else ()
+                drop = (drop_remedy(name),) if is_learning else ()
                 remedies = (*cell_parsing.CORRECT, *drop)
                 numbers[name] = kind.read(self.columns, chunk, name, remedies)
             elif chunk.columns[name].null_count and (is_learning or self.knows(name)):
@@ -330,7 +325,7 @@ class ColumnEncoder:
         for name, kind, _ in block.features[:1]:
             if kind == "category":
                 what, values = f"category of column {name!r}", [f.value for f in block.features]
-                remedies = column_values.hash_remedy(name), column_values.drop_remedy(name)
+                remedies = column_values.hash_remedy(name), drop_remedy(name)
                 column_values.require_short(chunk, what, values, block.codes, remedies, kept)
 
     def _new_bases(self, numbers: Mapping[str, Vector]) -> dict[str, float]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import compress
 from typing import Any, Protocol, TypeVar
 
@@ -153,6 +154,18 @@ class Chunk:
         error = DataError((f"{self.row_name(row)}: ", *parts), *remedies)
         error.row = row
         return error
+
+    def refuse(self, bad: Flags, problem: Callable[[int], str], *remedies: Suggestion) -> None:
+        """Raise the problem of the first of the rows (rows,) that are bad, if there are any."""
+        if bad.any():
+            row = int(bad.argmax())
+            raise self.error(row, problem(row), *remedies)
+
+
+@lru_cache(maxsize=1024)
+def drop_remedy(name: str) -> Suggestion:
+    """Return the advice to leave a column out."""
+    return Suggestion("leave the column out", "columns", {name: "drop"})
 
 
 def require_different(names: Sequence[str], source: str) -> None:

@@ -27,6 +27,7 @@ from counterpoise.readers.chunk import (
     Chunk,
     ReadPosition,
     Source,
+    drop_remedy,
     input_changed_error,
     prefetch,
     require_different,
@@ -272,7 +273,7 @@ def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
             raise DataError(
                 f"{source}, column {name!r}: a text of {length:,} bytes, longer than "
                 f"{LONGEST >> 20} MB",
-                Suggestion("leave the column out", "columns", {name: "drop"}),
+                drop_remedy(name),
             )
         return text.cast(pa.string())
     simple = pa.types.is_boolean(kind) or pa.types.is_null(kind)
@@ -281,7 +282,7 @@ def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
     raise DataError(
         f"{source}, column {name!r}: values of type {kind} cannot be learned",
         Suggestion("convert them to text or numbers"),
-        Suggestion("leave the column out", "columns", {name: "drop"}),
+        drop_remedy(name),
     )
 
 

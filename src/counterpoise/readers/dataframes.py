@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.errors import DataError, Suggestion
-from counterpoise.readers.chunk import require_different
+from counterpoise.readers.chunk import drop_remedy, require_different
 from counterpoise.readers.columnar import BATCH, ColumnarSource
 
 NAME = "the frame"
@@ -88,7 +88,7 @@ class FrameSource(ColumnarSource):
                 f"{self.name}: column {field.name!r} holds values of type {now} ({family}) in one "
                 f"piece, and of type {before} ({known}) in those before it",
                 Suggestion("convert it to what it was"),
-                Suggestion("leave the column out", "columns", {field.name: "drop"}),
+                drop_remedy(field.name),
             )
         return table
 
@@ -158,7 +158,7 @@ def _refused(name: str, column: str, what: str, row: int | None = None) -> DataE
             "convert it, for example with astype(str), or with pandas.to_numeric(column, "
             "errors='coerce')"
         ),
-        Suggestion("leave the column out", "columns", {column: "drop"}),
+        drop_remedy(column),
     )
 
 

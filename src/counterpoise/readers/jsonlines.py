@@ -21,7 +21,7 @@ from counterpoise.arrays import Flags
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.readers._records import Objects, Records
 from counterpoise.readers.byte_source import Bytes
-from counterpoise.readers.chunk import LONGEST, require_few
+from counterpoise.readers.chunk import LONGEST, drop_remedy, require_few
 from counterpoise.readers.text_source import RecordBlock, TextFormat
 
 SPACE = b" \t\r\n"
@@ -251,7 +251,7 @@ def _column(column: str, values: list[Any], name: str, first: int) -> pa.Array:
             raise DataError(
                 f"{name}, row {first + i}, column {column!r}: nested values cannot be learned",
                 Suggestion("flatten them first"),
-                Suggestion("leave the column out", "columns", {column: "drop"}),
+                drop_remedy(column),
             )
     if kinds == {bool}:
         return pa.array(values, pa.bool_())

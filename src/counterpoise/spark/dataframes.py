@@ -15,7 +15,7 @@ from pyspark.ml.functions import vector_to_array
 from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import DataFrame, functions, types
 
-from counterpoise.encoding.column_values import MAX_CATEGORIES, drop_remedy, hash_remedy
+from counterpoise.encoding.column_values import MAX_CATEGORIES, hash_remedy
 from counterpoise.encoding.columns import (
     FEATURE_NAMES,
     MISSING_RULES,
@@ -26,7 +26,7 @@ from counterpoise.encoding.columns import (
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.encoding.kinds import CYCLE_NAMES, KINDS, is_number, is_text
 from counterpoise.errors import DataError, Suggestion
-from counterpoise.readers.chunk import Chunk, ReadPosition
+from counterpoise.readers.chunk import Chunk, ReadPosition, drop_remedy
 
 MOMENTS = (types.DateType, types.TimestampType, types.TimestampNTZType)
 
