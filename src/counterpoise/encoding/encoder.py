@@ -329,14 +329,17 @@ class ColumnEncoder:
                 column_values.require_short(chunk, what, values, block.codes, remedies, kept)
 
     def _new_bases(self, numbers: Mapping[str, Vector]) -> dict[str, float]:
-        """Return what stands for missing numbers, with the first values of new columns."""
+        """Return what stands for missing numbers: the first value of a new column.
+
+        It is 0 if the column was missing in all rows before, which have 0 in the new features.
+        """
         if self.columns.missing != "mean":
             return self.bases
         bases = dict(self.bases)
         for name, x in numbers.items():
             if name not in bases:
-                first = int(np.argmin(np.isnan(x))) if len(x) else 0
-                bases[name] = float(x[first]) if len(x) and not np.isnan(x[first]) else 0.0
+                values = x[:0] if self.knows(name) else x[~np.isnan(x)]
+                bases[name] = float(values[0]) if len(values) else 0.0
         return bases
 
     def _blocks(

@@ -83,6 +83,8 @@ class NumberKind(Kind):
         self, columns: Columns, chunk: Chunk, name: str, remedies: Sequence[Suggestion]
     ) -> Any:
         """Return numbers (rows,), without symbols of currencies if the role is explicit."""
+        if pa.types.is_floating(chunk.columns[name].type):  # as a reader has parsed them
+            return chunk.columns[name].to_numpy(zero_copy_only=False)
         has_symbols = columns.roles.get(name) == "number"
         return cell_parsing.numbers(chunk, name, remedies, columns.decimal, has_symbols)
 
