@@ -104,6 +104,10 @@ def source(
     complete : bool, default=True
         Whether a last line of text without a line end is a row, also in a file that may grow.
 
+    Returns
+    -------
+    Source
+
     Examples
     --------
     >>> import pathlib, tempfile
