@@ -212,6 +212,7 @@ class ColumnEncoder:
         apart: Collection[str] | None = (),
         optional: Collection[str] = (),
         usual: Vector | None = None,
+        has_labels: bool = False,
     ) -> EncodedChunk:
         """Encode rows that are to be predicted: categories that were never learned are zero.
 
@@ -219,8 +220,9 @@ class ColumnEncoder:
         rows without any column of the model are left out. ``optional`` are columns that some of the
         learned rows did not have: a table need not have them, if it has others, and they are 0.
         ``usual`` is the mean of each feature (d,), for numbers that were never missing before. The
-        result has no labels and weights.
+        result has no weights, and labels only with ``has_labels``.
         """
+        y = self._require_labels(chunk) if has_labels else None
         lacking = self.missing_columns(chunk)
         needed = [name for name in lacking if name not in optional]
         if lacking and not needed and len(lacking) == len(self._learned):
@@ -241,15 +243,16 @@ class ColumnEncoder:
         numbers, missing = self._read_numbers(chunk, self.kinds, is_learning=False)
         kept = column_values.keep(self.columns, chunk, missing, predicting=True)
         bare = self._bare(chunk)
-        if apart is not None:
-            names = column_values.format_names(self._learned)
+        if apart is not None and bare.any():
             skip = Suggestion("leave such rows without a prediction", "ignore_unknown", True)
+            names = column_values.format_names(self._learned)
             problem = f"none of the columns of the model is here: {names}"
-            chunk.refuse(bare, lambda row: problem, *cell_parsing.CORRECT, skip)
+            raise chunk.error(int(bare.argmax()), problem, *cell_parsing.CORRECT, skip)
         kept &= ~bare
         blocks = list(self._blocks(chunk, numbers, missing, self.kinds, kept, self.bases, usual))
         X, unknown = matrix_of(blocks, self._index, int(kept.sum()))
-        found = EncodedChunk(X, np.empty(0), None, kept, unknown, tuple(strange), int(bare.sum()))
+        y = np.empty(0) if y is None else y[kept]
+        found = EncodedChunk(X, y, None, kept, unknown, tuple(strange), int(bare.sum()))
         blank = {
             name: int(gone.sum())
             for name, gone in missing.items()
@@ -258,14 +261,8 @@ class ColumnEncoder:
         }
         return found._replace(lacking=tuple(lacking), blank=blank)
 
-    def encode_with_labels(
-        self,
-        chunk: Chunk,
-        apart: Collection[str] | None = (),
-        optional: Collection[str] = (),
-        usual: Vector | None = None,
-    ) -> EncodedChunk:
-        """Encode rows that are to be predicted, as :meth:`predict` does, with their labels."""
+    def _require_labels(self, chunk: Chunk) -> Labels:
+        """Return the labels of all rows; raise if one is missing."""
         label = self.columns.label
         if chunk.table and label not in chunk.offered:
             raise DataError(
@@ -274,8 +271,7 @@ class ColumnEncoder:
             )
         _, y, gone = column_values.labels(self.columns, chunk, self.labels)
         chunk.refuse(gone, lambda row: f"no label in column {label!r}; leave the row out")
-        encoded = self.predict(chunk, apart, optional, usual)
-        return encoded._replace(y=y[encoded.kept])
+        return y
 
     def _bare(self, chunk: Chunk) -> Flags:
         """Return the rows (rows,) that have no column of the model, if they need not have all."""
