@@ -28,7 +28,7 @@ CORRECT = (Suggestion("correct it"),)
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DAY_SECONDS = 86_400
 CURRENCY_SYMBOLS = "$€£¥₹"
-THOUSANDS_SEPARATORS = "'’ \u00a0\u202f"  # between thousands, besides comma and point
+THOUSANDS_SEPARATORS = "'’ \u00a0\u202f"  # of thousands, in addition to comma and point
 MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 CLOCK = r"\d{1,2}:\d{2}(?::\d{2})?(?: ?[ap]m)?"
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -88,7 +88,7 @@ def find_formatted(name: str, values: Iterable[str], is_text: bool) -> Formatted
 
 
 def _format(dates: list[str]) -> str:
-    """A format that reads dates that look alike, as far as can be told."""
+    """Return a format that probably reads all of some dates."""
     text = dates[0]
     clock = re.search(CLOCK, text, re.IGNORECASE)
     time = ""
@@ -106,13 +106,13 @@ def _format(dates: list[str]) -> str:
     parts = re.match(r"(\d+)(.)(\d+).(\d+)(.*)", day)
     if parts is None:
         return time
-    sign = parts[2]
+    delimiter = parts[2]
     if len(parts[1]) == 4:
-        return f"%Y{sign}%m{sign}%d{parts[5]}{time}"
+        return f"%Y{delimiter}%m{delimiter}%d{parts[5]}{time}"
     year = "%Y" if len(parts[4]) == 4 else "%y"
     seconds = [int(match[1]) for one in dates if (match := re.match(r"\d+.(\d+)", one))]
-    first = f"%m{sign}%d" if max(seconds) > 12 else f"%d{sign}%m"
-    return f"{first}{sign}{year}{parts[5]}{time}"
+    first = f"%m{delimiter}%d" if max(seconds) > 12 else f"%d{delimiter}%m"
+    return f"{first}{delimiter}{year}{parts[5]}{time}"
 
 
 def kind_of(chunk: Chunk, name: str, decimal: str = ".") -> str | None:
@@ -137,23 +137,23 @@ def numbers(
     name: str,
     remedies: Sequence[Suggestion] = CORRECT,
     decimal: str = ".",
-    dressed: bool = False,
+    has_symbols: bool = False,
 ) -> Vector:
     """Return cells as numbers (rows,), NaN where missing.
 
-    With ``dressed``, symbols of currencies and thousands separators are removed from text.
+    With ``has_symbols``, symbols of currencies and thousands separators are removed from text.
     ``remedies`` are those of a cell that is not a number.
     """
     column = chunk.columns[name]
     if not pa.types.is_floating(column.type):
-        read = partial(_number, decimal=decimal, dressed=dressed)
+        read = partial(_number, decimal=decimal, has_symbols=has_symbols)
         column = _converted(read, chunk, name, "a number", remedies)
     result: Vector = column.to_numpy(zero_copy_only=False)
     return result
 
 
 def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
-    """Return cells as whole numbers (rows,), and where they are missing (rows,)."""
+    """Return cells as integers (rows,), and where they are missing (rows,)."""
     column = chunk.columns[name]
     if pa.types.is_string(column.type) or pa.types.is_integer(column.type):
         text = _unsigned(texts(chunk, name))
@@ -176,7 +176,7 @@ def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
 
 
 def texts(chunk: Chunk, name: str) -> pa.Array:
-    """Return cells as text, null where missing; whole numbers have no decimal point."""
+    """Return cells as text, null where missing; integers have no decimal point."""
     column = chunk.columns[name]
     if not pa.types.is_floating(column.type):
         return column if pa.types.is_string(column.type) else column.cast(pa.string())
@@ -230,26 +230,26 @@ def seconds_of(column: pa.Array) -> Vector:
     return result
 
 
-def _number(column: pa.Array, decimal: str = ".", dressed: bool = False) -> pa.Array:
+def _number(column: pa.Array, decimal: str = ".", has_symbols: bool = False) -> pa.Array:
     if not pa.types.is_string(column.type):
         return column.cast(pa.float64(), safe=False)
     text = _unsigned(column)
-    if dressed:
+    if has_symbols:
         text = _strip_decorations(text, decimal)
     if decimal != ".":
         if pc.any(pc.match_substring(text, ".")).as_py():
-            raise pa.ArrowInvalid("a point, where the decimal sign is another one")
+            raise pa.ArrowInvalid("a point, where the decimal separator is another one")
         text = pc.replace_substring(text, decimal, ".")
     return text.cast(pa.float64())
 
 
 def _strip_decorations(text: pa.Array, decimal: str) -> pa.Array:
-    """Numbers without signs of money, per cent and gaps between thousands."""
+    """Return numbers without symbols of currencies, % and thousands separators."""
     text = pc.replace_substring_regex(text, rf"^([+-]?)\s*[{CURRENCY_SYMBOLS}]\s*", r"\1")
     text = pc.replace_substring_regex(text, rf"\s*[{CURRENCY_SYMBOLS}%]$", "")
-    gap = THOUSANDS_SEPARATORS + ("." if decimal == "," else ",")
-    grouped = rf"^[+-]?\d{{1,3}}([{gap}]\d{{3}})+([{decimal}]\d+)?$"
-    closed = pc.replace_substring_regex(text, f"[{gap}]", "")
+    separators = THOUSANDS_SEPARATORS + ("." if decimal == "," else ",")
+    grouped = rf"^[+-]?\d{{1,3}}([{separators}]\d{{3}})+([{decimal}]\d+)?$"
+    closed = pc.replace_substring_regex(text, f"[{separators}]", "")
     return pc.if_else(pc.match_substring_regex(text, grouped), closed, text)
 
 

@@ -237,9 +237,9 @@ def format_names(columns: Iterable[str]) -> str:
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
-def infer_types(columns: Columns, chunk: Chunk, known: Mapping[str, str]) -> dict[str, str]:
+def infer_types(columns: Columns, chunk: Chunk, learned: Mapping[str, str]) -> dict[str, str]:
     """Return the kinds of columns, with those that these rows decide."""
-    kinds = dict(known)
+    kinds = dict(learned)
     for name in columns.features_among([name for name in chunk.columns if name not in kinds]):
         column = chunk.columns[name]
         if column.null_count == len(column):
@@ -253,12 +253,12 @@ def infer_types(columns: Columns, chunk: Chunk, known: Mapping[str, str]) -> dic
     return kinds
 
 
-def labels(columns: Columns, chunk: Chunk, known: str | None) -> tuple[str | None, Labels, Flags]:
+def labels(columns: Columns, chunk: Chunk, learned: str | None) -> tuple[str | None, Labels, Flags]:
     """Return the kind of the labels, the labels, and where they are missing, (rows,)."""
     name = columns.label
     if name not in chunk.columns:
-        return known, np.zeros(chunk.rows, dtype=int), np.ones(chunk.rows, dtype=bool)
-    kind = known
+        return learned, np.zeros(chunk.rows, dtype=int), np.ones(chunk.rows, dtype=bool)
+    kind = learned
     if kind is None:
         found = columns.explicit_types.get(name) or cell_parsing.kind_of(chunk, name)
         kind = None if found is None else "int" if found == "number" else "text"

@@ -87,12 +87,12 @@ class Columns:
     seed: int = 0  # seed of the hashes
     missing: str = "mean"  # "mean", "indicate", "drop" or "error"
     classes: tuple[str, ...] = ()  # the only labels that are allowed, as text; empty for any
-    decimal: str = "."  # the decimal sign of numbers in text: "." or ","
+    decimal: str = "."  # decimal separator of numbers in text: "." or ","
     time_format: str | None = None  # format of dates in text for strptime, if not ISO 8601
 
     @property
     def uses_indicators(self) -> bool:
-        """Whether a row with a missing value is kept, with a feature that says so."""
+        """Whether a row with a missing value is kept, with an indicator of it."""
         return self.missing in ("mean", "indicate")
 
     @cached_property

@@ -54,9 +54,9 @@ class Kind:
         return cell_parsing.texts(chunk, name)
 
     def encode(
-        self, columns: Columns, name: str, cells: Any, known: Collection[Feature]
+        self, columns: Columns, name: str, cells: Any, learned: Collection[Feature]
     ) -> ColumnBlock:
-        """Return the features of cells (n,) that were read; ``known`` are those of rows before."""
+        """Return the features of cells (n,) as read; ``learned`` are those of rows before."""
         raise NotImplementedError
 
     def initial_features(self, name: str) -> list[Feature]:
@@ -89,7 +89,7 @@ class NumberKind(Kind):
         return cell_parsing.numbers(chunk, name, remedies, columns.decimal, has_symbols)
 
     def encode(
-        self, columns: Columns, name: str, cells: Any, known: Collection[Feature]
+        self, columns: Columns, name: str, cells: Any, learned: Collection[Feature]
     ) -> ColumnBlock:
         """Return the numbers as they are."""
         return ColumnBlock(self.initial_features(name), (cells,), rows=len(cells))
@@ -126,7 +126,7 @@ class DatetimeKind(EpochKind):
     plural = "dates"
 
     def encode(
-        self, columns: Columns, name: str, cells: Any, known: Collection[Feature]
+        self, columns: Columns, name: str, cells: Any, learned: Collection[Feature]
     ) -> ColumnBlock:
         """Return the seconds (n,) of dates, and sine and cosine of each phase."""
         values = [cells]
@@ -151,19 +151,19 @@ class CategoryKind(Kind):
     role = "category"
 
     def encode(
-        self, columns: Columns, name: str, cells: Any, known: Collection[Feature]
+        self, columns: Columns, name: str, cells: Any, learned: Collection[Feature]
     ) -> ColumnBlock:
         """Return the features of the values, and for each of n rows which of them, or −1."""
         coded = cells.dictionary_encode()
-        features = self.features(columns, name, coded.dictionary.to_pylist(), known)
+        features = self.features(columns, name, coded.dictionary.to_pylist(), learned)
         codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         return ColumnBlock(features, codes=codes)
 
     def features(
-        self, columns: Columns, name: str, values: list[str], known: Collection[Feature]
+        self, columns: Columns, name: str, values: list[str], learned: Collection[Feature]
     ) -> list[Feature]:
         """Return the feature of each value."""
-        return normalize_booleans(name, values, known)
+        return normalize_booleans(name, values, learned)
 
     def has_feature(self, feature: Feature, columns: Columns) -> bool:
         """Return whether a feature is a category."""
@@ -187,7 +187,7 @@ class HashKind(CategoryKind):
         return f"hash:{int(count)}" if is_valid else None
 
     def features(
-        self, columns: Columns, name: str, values: list[str], known: Collection[Feature]
+        self, columns: Columns, name: str, values: list[str], learned: Collection[Feature]
     ) -> list[Feature]:
         """Return the bucket of each value."""
         codes = murmurhash3([value.encode() for value in values], columns.seed)
@@ -223,7 +223,7 @@ def is_text(kind: str | None) -> bool:
 
 
 def normalize_booleans(
-    name: str, values: Sequence[str], known: Collection[Feature]
+    name: str, values: Sequence[str], learned: Collection[Feature]
 ) -> list[Feature]:
     """Return categories of a column; booleans have the spelling of the first one.
 
@@ -233,11 +233,11 @@ def normalize_booleans(
     booleans = [value for value in values if value.lower() in BOOLEAN_TEXT]
     if not booleans:
         return features
-    mine = (f.value for f in known if f.kind == "category" and f.column == name)
+    mine = (f.value for f in learned if f.kind == "category" and f.column == name)
     first = next(value for value in (*mine, *booleans) if value.lower() in BOOLEAN_TEXT)
     spell = str.upper if first.isupper() else str.title if first[0].isupper() else str.lower
     return [
-        one if one in known or one.value not in booleans else one._replace(value=spell(one.value))
+        one if one in learned or one.value not in booleans else one._replace(value=spell(one.value))
         for one in features
     ]
 

@@ -1,4 +1,4 @@
-"""Bytes of a file or of standard input, decompressed if their first bytes say so."""
+"""Bytes of a file or of standard input, decompressed if they are compressed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from counterpoise.errors import DataError
 
 BLOCK_BYTES = 1 << 16  # compressed bytes read at a time
 XZ_MEMORY_BYTES = 1 << 28  # that an xz file may require; xz -9 requires a quarter of that
-BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others expand a block at once
+BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # other methods expand a whole block
 READ_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0)  # Windows would change line ends
 BZIP2 = [b"BZh%d" % level + tail for level in range(1, 10) for tail in (b"1AY&SY", b"\x17rE8P\x90")]
 MAGIC = dict.fromkeys(BZIP2, "bz2") | {

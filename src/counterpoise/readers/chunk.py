@@ -84,7 +84,7 @@ class Chunk:
     last : bool
         Whether the input ended before the chunk was full, or within its last row.
     categorical : frozenset of str
-        Columns of numbers whose type says that they are categories, as in ``pandas.Categorical``.
+        Columns of numbers with a type of categories, as in ``pandas.Categorical``.
     kinds : dict of str to str
         Kinds of columns that were decided when these rows were stored.
     is_checked : bool
@@ -233,7 +233,7 @@ Result = TypeVar("Result")
 
 
 def whole_array(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column in one piece."""
+    """Return a column as one contiguous array."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 

@@ -209,7 +209,7 @@ def plain(batch: pa.RecordBatch, source: str) -> Iterator[pa.Table]:
 
 
 def is_category(kind: pa.DataType) -> bool:
-    """Return whether a type says that its numbers are categories."""
+    """Return whether a type is of categories that are numbers."""
     if not pa.types.is_dictionary(kind):
         return False
     value = kind.value_type

@@ -70,23 +70,23 @@ class FrameSource(ColumnarSource):
         for j, field in enumerate(table.schema):
             now = field.type
             family = "category" if field.name in self._categorical else _family(now)
-            before, known = self._types.get(field.name, (now, family))
+            before, previous = self._types.get(field.name, (now, family))
             if pa.types.is_null(before):
-                before, known = now, family
+                before, previous = now, family
             elif pa.types.is_null(now):
-                family = known
-            elif before != now and known == family and family in ("number", "category"):
+                family = previous
+            elif before != now and previous == family and family in ("number", "category"):
                 before = pa.float64()
-            if family == known:
+            if family == previous:
                 with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
                     if before != now:
                         column = table[field.name].cast(before, safe=family == "time")
                         table = table.set_column(j, field.name, column)
-                    self._types[field.name] = before, known
+                    self._types[field.name] = before, previous
                     continue
             raise DataError(
                 f"{self.name}: column {field.name!r} holds values of type {now} ({family}) in one "
-                f"piece, and of type {before} ({known}) in those before it",
+                f"piece, and of type {before} ({previous}) in those before it",
                 Suggestion("convert it to what it was"),
                 drop_remedy(field.name),
             )

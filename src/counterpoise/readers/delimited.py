@@ -29,7 +29,7 @@ class Delimited(TextFormat):
         self.names: list[str] = []
 
     def records(self) -> Cells:
-        """Return a scanner that knows quotes."""
+        """Return a scanner that recognizes quotes."""
         return Cells(ord(self.delimiter))
 
     def read_header(self, name: str, header: bytes) -> None:

@@ -77,12 +77,12 @@ class Elements:
                 break
             if self._after == "end":
                 raise self._error("something follows the end of the array")
-            sign = data[at : at + 1]
-            if sign == b"]" and self._after != "comma":
+            token = data[at : at + 1]
+            if token == b"]" and self._after != "comma":
                 self._after, at = "end", at + 1
-            elif sign == b"," and self._after == "element":
+            elif token == b"," and self._after == "element":
                 self._after, at = "comma", at + 1
-            elif sign in b",]" or self._after == "element":
+            elif token in b",]" or self._after == "element":
                 raise self._error("a comma belongs between two elements, and nowhere else")
             else:
                 stop = _end(data, at)
@@ -108,18 +108,18 @@ def _end(data: bytes, at: int) -> int | None:
     if flat is not None:
         return flat.end()
     depth = 0
-    for token in TOKEN.finditer(data, at):
-        sign = token.group()
-        if sign == b'"':  # a text that goes on
+    for match in TOKEN.finditer(data, at):
+        token = match.group()
+        if token == b'"':  # a text that does not end here
             return None
-        if depth == 0 and sign in (b",", b"]", b"}"):
-            return token.start()
-        if sign in (b"{", b"["):
+        if depth == 0 and token in (b",", b"]", b"}"):
+            return match.start()
+        if token in (b"{", b"["):
             depth += 1
-        elif sign in (b"}", b"]"):
+        elif token in (b"}", b"]"):
             depth -= 1
             if depth == 0:
-                return token.end()
+                return match.end()
     return None
 
 
