@@ -74,8 +74,8 @@ class ZipStream:
             files = [
                 one
                 for one in self._archive.infolist()
-                if not (one.is_dir() or one.filename.startswith("__MACOSX/"))
-            ]
+                if not (one.filename.endswith("/") or one.filename.startswith("__MACOSX/"))
+            ]  # is_dir() fails if a member has no name
             if len(files) == 1 and files[0].compress_type not in BOUNDED:
                 raise NotImplementedError("it is not packed by deflate; unpack it first")
             if len(files) == 1:

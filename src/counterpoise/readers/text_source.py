@@ -112,14 +112,9 @@ class TextSource(Source):
 
         def parse(block: RecordBlock) -> Chunk:
             fields = self.dialect.parse(block, self.name, kinds, wanted)
-            return Chunk(
-                self.name,
-                *block[1:3],
-                mark=block.mark,
-                starts=block.starts,
-                last=block.last,
-                **fields,
-            )
+            position = block._asdict()
+            del position["data"]
+            return Chunk(self.name, **position, **fields)
 
         blocks = self._blocks(rows, after, until)
         yield from map(parse, blocks) if self.live else map_in_threads(parse, blocks)
