@@ -10,7 +10,7 @@ from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.columns import Columns, by_option, parse_roles
 from counterpoise.encoding.kinds import KINDS, NumberKind
 from counterpoise.errors import DataError
-from counterpoise.export import exportable, onnx, sklearn_pipeline
+from counterpoise.export import load_to_export, onnx, sklearn_pipeline
 from counterpoise.tables.model import TableModel
 
 
@@ -55,14 +55,14 @@ def test_a_new_kind_learns_explains_and_is_saved(table, tmp_path):
 def test_an_export_of_a_new_kind_is_right_or_refused(table, tmp_path):
     model = TableClassifier(columns={"c": "length"}, label="y").fit(table)
     model.save(tmp_path / "model")
-    stored = exportable.exportable(str(tmp_path / "model"))
+    stored = load_to_export(str(tmp_path / "model"))
     assert isinstance(stored, TableModel)
     X = table.drop(columns="y")
     np.testing.assert_allclose(
-        sklearn_pipeline.fitted(stored).predict_proba(X), model.predict_proba(X), rtol=1e-12
+        sklearn_pipeline.build_pipeline(stored).predict_proba(X), model.predict_proba(X), rtol=1e-12
     )
     with pytest.raises(DataError, match="kind length, which cannot be exported as ONNX"):
-        onnx.graph(stored)
+        onnx.build_graph(stored)
 
 
 def test_roles_are_parsed_once(table):
