@@ -1,13 +1,14 @@
 """Columns of cells as numbers, text or seconds; a cell that cannot be one is an error.
 
-Missing values come out as NaN or null. Truth values are text: ``true`` and ``false``. Numbers and
-dates in another notation (``12,5``, ``$1,234.50``, ``31.12.2024``) are text too, unless somebody
-says how to read them; :func:`disguise` notices them.
+Missing values come out as NaN or null. Booleans are text: ``true`` and ``false``. Numbers and
+dates in another notation (``12,5``, ``$1,234.50``, ``31.12.2024``) are text too, unless an option
+specifies the notation; :func:`find_formatted` detects them.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -27,7 +28,7 @@ CORRECT = (Suggestion("correct it"),)
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DAY_SECONDS = 86_400
 CURRENCY_SYMBOLS = "$€£¥₹"
-THOUSANDS_SEPARATORS = "'’ \u00a0\u202f"  # between thousands, besides comma and point
+THOUSANDS_SEPARATORS = "'’ \u00a0\u202f"  # of thousands, in addition to comma and point
 MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 CLOCK = r"\d{1,2}:\d{2}(?::\d{2})?(?: ?[ap]m)?"
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -42,72 +43,52 @@ DATE = re.compile(
     rf"|\d{{1,2}}[ -]{MONTH}[ -]\d{{2,4}}|{MONTH} \d{{1,2}},? \d{{4}})(?:[ T,]+{CLOCK})?|{CLOCK}",
     re.IGNORECASE,
 )
+PATTERNS = (("date", DATE), ("symbols", THOUSANDS), ("comma", COMMA), ("number", NUMBER))
 
 
 class FormattedNumbers(NamedTuple):
     """Cells of text that look like numbers or dates in another notation."""
 
-    found: int  # how many different ones
-    most: bool  # whether more than half of all cells look so, or are numbers
+    found: int  # number of different ones
+    is_most: bool  # whether more than half of all cells look so, or are numbers
     example: str  # one of them
-    word: str  # one that does not look so; empty if all do
-    remedy: Suggestion  # what reads them
+    other: str  # one that does not look so; empty if all do
+    remedy: Suggestion  # how to read them
 
 
-def disguise(name: str, values: Iterable[str], plain: bool) -> FormattedNumbers:
-    """Count values that look like numbers or dates.
-
-    Examples
-    --------
-    >>> from counterpoise.encoding.cell_parsing import disguise
-    >>> disguise("price", ["12,5", "7,25", "free"], True)[:4]
-    (2, True, '12,5', 'free')
-    """
-    found: dict[str, list[str]] = {"date": [], "comma": [], "dressed": [], "number": []}
-    words = []
+def find_formatted(name: str, values: Iterable[str], is_text: bool) -> FormattedNumbers:
+    """Count values that look like formatted numbers or dates, with plain numbers if ``is_text``."""
+    found: dict[str, list[str]] = {kind: [] for kind in ("", *dict(PATTERNS))}
     for value in values:
         text = value.strip()
-        if DATE.fullmatch(text):
-            found["date"].append(text)
-        elif THOUSANDS.fullmatch(text):
-            found["dressed"].append(text)
-        elif COMMA.fullmatch(text):
-            found["comma"].append(text)
-        elif NUMBER.fullmatch(text):
-            found["number"].append(text)
-        elif (kind := _dressed(text)) is not None:
-            found[kind].append(text)
-        else:
-            words.append(text)
-    other = [text for kind in ("date", "comma", "dressed") for text in found[kind]]
-    count = len(other) + (len(found["number"]) if plain else 0)
-    numeric = OptionValue("columns", {name: "number"})
+        inner = DECORATED_NUMBER.fullmatch(text)
+        kind = next((kind for kind, pattern in PATTERNS if pattern.fullmatch(text)), "")
+        if not kind and inner is not None:
+            bare = inner[1] or inner[2]
+            kind = next((kind for kind, one in PATTERNS[1:] if one.fullmatch(bare)), "")
+            kind = "symbols" if kind == "number" else kind
+        found[kind].append(text)
+    formatted = [*found["date"], *found["comma"], *found["symbols"]]
+    as_number = OptionValue("columns", {name: "number"})
     if found["date"]:
         shape = OptionValue("time_format", _format(found["date"]))
         remedy = Suggestion("read them", "columns", {name: "datetime"}, also=(shape,))
     elif found["comma"]:
-        dressed = any(not SIMPLE.fullmatch(text) for text in found["comma"])
-        remedy = Suggestion("read them", "decimal", ",", also=(numeric,) if dressed else ())
+        is_simple = all(SIMPLE.fullmatch(text) for text in found["comma"])
+        remedy = Suggestion("read them", "decimal", ",", also=() if is_simple else (as_number,))
     else:
-        remedy = Suggestion("read them", *numeric)
-    example = (other or found["number"] or [""])[0]
-    most = len(other) + len(found["number"]) > len(words)
-    return FormattedNumbers(count, most, example, words[0] if words else "", remedy)
-
-
-def _dressed(text: str) -> str | None:
-    """What kind of number stands between signs of money or the like; None if there is none."""
-    bare = DECORATED_NUMBER.fullmatch(text)
-    if bare is None:
-        return None
-    inner = bare[1] or bare[2]
-    if COMMA.fullmatch(inner) and not THOUSANDS.fullmatch(inner):
-        return "comma"
-    return "dressed" if THOUSANDS.fullmatch(inner) or NUMBER.fullmatch(inner) else None
+        remedy = Suggestion("read them", *as_number)
+    return FormattedNumbers(
+        len(formatted) + (len(found["number"]) if is_text else 0),
+        len(formatted) + len(found["number"]) > len(found[""]),
+        (formatted or found["number"] or [""])[0],
+        (found[""] or [""])[0],
+        remedy,
+    )
 
 
 def _format(dates: list[str]) -> str:
-    """A format that reads dates that look alike, as far as can be told."""
+    """Return a format that probably reads all of some dates."""
     text = dates[0]
     clock = re.search(CLOCK, text, re.IGNORECASE)
     time = ""
@@ -125,13 +106,13 @@ def _format(dates: list[str]) -> str:
     parts = re.match(r"(\d+)(.)(\d+).(\d+)(.*)", day)
     if parts is None:
         return time
-    sign = parts[2]
+    delimiter = parts[2]
     if len(parts[1]) == 4:
-        return f"%Y{sign}%m{sign}%d{parts[5]}{time}"
+        return f"%Y{delimiter}%m{delimiter}%d{parts[5]}{time}"
     year = "%Y" if len(parts[4]) == 4 else "%y"
     seconds = [int(match[1]) for one in dates if (match := re.match(r"\d+.(\d+)", one))]
-    first = f"%m{sign}%d" if max(seconds) > 12 else f"%d{sign}%m"
-    return f"{first}{sign}{year}{parts[5]}{time}"
+    first = f"%m{delimiter}%d" if max(seconds) > 12 else f"%d{delimiter}%m"
+    return f"{first}{delimiter}{year}{parts[5]}{time}"
 
 
 def kind_of(chunk: Chunk, name: str, decimal: str = ".") -> str | None:
@@ -156,24 +137,23 @@ def numbers(
     name: str,
     remedies: Sequence[Suggestion] = CORRECT,
     decimal: str = ".",
-    dressed: bool = False,
+    has_symbols: bool = False,
 ) -> Vector:
     """Return cells as numbers (rows,), NaN where missing.
 
-    ``decimal`` is the decimal sign; from cells that are ``dressed``, signs of money, per cent and
-    gaps between thousands are taken off. ``remedies`` say what to do about a cell that is not a
-    number.
+    With ``has_symbols``, symbols of currencies and thousands separators are removed from text.
+    ``remedies`` are those of a cell that is not a number.
     """
     column = chunk.columns[name]
     if not pa.types.is_floating(column.type):
-        read = partial(_number, decimal=decimal, dressed=dressed)
+        read = partial(_number, decimal=decimal, has_symbols=has_symbols)
         column = _converted(read, chunk, name, "a number", remedies)
     result: Vector = column.to_numpy(zero_copy_only=False)
     return result
 
 
 def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
-    """Return cells as whole numbers (rows,), and where they are missing (rows,)."""
+    """Return cells as integers (rows,), and where they are missing (rows,)."""
     column = chunk.columns[name]
     if pa.types.is_string(column.type) or pa.types.is_integer(column.type):
         text = _unsigned(texts(chunk, name))
@@ -184,32 +164,25 @@ def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
     gone = np.isnan(x)
     with np.errstate(invalid="ignore"):
         values = x.astype(np.int64)
-    bad = np.flatnonzero(~gone & ((values != x) | (np.abs(x) > 2.0**53)))
-    if len(bad):
-        problem = "is not an integer" if values[bad[0]] != x[bad[0]] else "has too many digits"
-        raise chunk.error(
-            int(bad[0]),
-            f"label {x[bad[0]]:g} in column {name!r} {problem}; a label must be text, an integer "
-            "or a boolean",
-            Suggestion("take labels as they are written", "columns", {name: "category"}),
-        )
+
+    def problem(row: int) -> str:
+        what = "is not an integer" if values[row] != x[row] else "has too many digits"
+        must = "a label must be text, an integer or a boolean"
+        return f"label {x[row]:g} in column {name!r} {what}; {must}"
+
+    as_text = Suggestion("take labels as they are written", "columns", {name: "category"})
+    chunk.refuse(~gone & ((values != x) | (np.abs(x) > 2.0**53)), problem, as_text)
     return values, gone
 
 
 def texts(chunk: Chunk, name: str) -> pa.Array:
-    """Return cells as text, null where missing; whole numbers have no decimal point."""
+    """Return cells as text, null where missing; integers have no decimal point."""
     column = chunk.columns[name]
-    if pa.types.is_string(column.type):
-        return column
-    if pa.types.is_boolean(column.type):
-        return column.cast(pa.string())
-    if pa.types.is_floating(column.type):
-        values = [None if v is None or v != v else v for v in column.to_pylist()]
-        return pa.array(
-            [None if v is None else str(int(v)) if v.is_integer() else repr(v) for v in values],
-            pa.string(),
-        )
-    return column.cast(pa.string())
+    if not pa.types.is_floating(column.type):
+        return column if pa.types.is_string(column.type) else column.cast(pa.string())
+    values = (None if v is None or v != v else v for v in column.to_pylist())
+    shown = (v if v is None else str(int(v)) if v.is_integer() else repr(v) for v in values)
+    return pa.array(shown, pa.string())
 
 
 def seconds(
@@ -220,20 +193,21 @@ def seconds(
 ) -> Vector:
     """Return dates and times as seconds since 1970 (rows,), numbers as they are, NaN where missing.
 
-    ``time_format`` says how dates are written, if not as in ISO 8601; ``remedies`` what to do about
-    a cell that is not a date.
+    ``time_format`` is the format of dates, if not ISO 8601.
     """
     column = chunk.columns[name]
     if pa.types.is_string(column.type) and time_format is not None:
         read = partial(_formatted, time_format=time_format)
         column = _converted(read, chunk, name, f"a date like {time_format}", remedies)
-    if pa.types.is_string(column.type) and _casts(_number, column):
-        return numbers(chunk, name, remedies)
-    if pa.types.is_string(column.type):
+    elif pa.types.is_string(column.type):
+        with suppress(pa.ArrowInvalid):
+            return seconds_of(column.cast(pa.timestamp("us")))
+        if _casts(_number, column):
+            return numbers(chunk, name, remedies)
         column = _converted(_moment, chunk, name, "a date or time like 2024-12-31 23:59", remedies)
-    if not pa.types.is_temporal(column.type):
-        return numbers(chunk, name, remedies)
-    return seconds_of(column)
+    return (
+        seconds_of(column) if pa.types.is_temporal(column.type) else numbers(chunk, name, remedies)
+    )
 
 
 def seconds_of(column: pa.Array) -> Vector:
@@ -256,26 +230,26 @@ def seconds_of(column: pa.Array) -> Vector:
     return result
 
 
-def _number(column: pa.Array, decimal: str = ".", dressed: bool = False) -> pa.Array:
+def _number(column: pa.Array, decimal: str = ".", has_symbols: bool = False) -> pa.Array:
     if not pa.types.is_string(column.type):
         return column.cast(pa.float64(), safe=False)
     text = _unsigned(column)
-    if dressed:
+    if has_symbols:
         text = _strip_decorations(text, decimal)
     if decimal != ".":
         if pc.any(pc.match_substring(text, ".")).as_py():
-            raise pa.ArrowInvalid("a point, where the decimal sign is another one")
+            raise pa.ArrowInvalid("a point, where the decimal separator is another one")
         text = pc.replace_substring(text, decimal, ".")
     return text.cast(pa.float64())
 
 
 def _strip_decorations(text: pa.Array, decimal: str) -> pa.Array:
-    """Numbers without signs of money, per cent and gaps between thousands."""
+    """Return numbers without symbols of currencies, % and thousands separators."""
     text = pc.replace_substring_regex(text, rf"^([+-]?)\s*[{CURRENCY_SYMBOLS}]\s*", r"\1")
     text = pc.replace_substring_regex(text, rf"\s*[{CURRENCY_SYMBOLS}%]$", "")
-    gap = THOUSANDS_SEPARATORS + ("." if decimal == "," else ",")
-    grouped = rf"^[+-]?\d{{1,3}}([{gap}]\d{{3}})+([{decimal}]\d+)?$"
-    closed = pc.replace_substring_regex(text, f"[{gap}]", "")
+    separators = THOUSANDS_SEPARATORS + ("." if decimal == "," else ",")
+    grouped = rf"^[+-]?\d{{1,3}}([{separators}]\d{{3}})+([{decimal}]\d+)?$"
+    closed = pc.replace_substring_regex(text, f"[{separators}]", "")
     return pc.if_else(pc.match_substring_regex(text, grouped), closed, text)
 
 
@@ -310,11 +284,10 @@ def _moment(column: pa.Array) -> pa.Array:
 
 
 def _casts(convert: Callable[[pa.Array], pa.Array], column: pa.Array) -> bool:
-    try:
+    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         convert(column)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return False
-    return True
+        return True
+    return False
 
 
 def _converted(
@@ -326,15 +299,10 @@ def _converted(
 ) -> Any:
     """Convert a column, or raise for the first cell that will not go."""
     column = chunk.columns[name]
-    if _casts(convert, column):
+    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return convert(column)
-    low, high = 0, len(column)  # the first bad cell is in column[low:high]
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _casts(convert, column.slice(low, middle - low)):
-            low = middle
-        else:
-            high = middle
-    cell = str(column[low].as_py())
+    prefixes = range(1, len(column) + 1)
+    row = bisect_left(prefixes, True, key=lambda k: not _casts(convert, column.slice(0, k)))
+    cell = str(column[row].as_py())
     shown = cell if len(cell) <= 60 else cell[:60] + "..."
-    raise chunk.error(low, f"column {name!r} holds {shown!r}, which is not {what}", *remedies)
+    raise chunk.error(row, f"column {name!r} holds {shown!r}, which is not {what}", *remedies)

@@ -1,9 +1,8 @@
-"""Limits of what rows may hold: columns, labels, sizes, categories and missing values."""
+"""Labels, weights, times and numbered features of a chunk, and the limits of all columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,44 +10,41 @@ import pyarrow as pa
 
 from counterpoise.arrays import Flags, Labels, Vector
 from counterpoise.encoding import cell_parsing
-from counterpoise.encoding.columns import Columns, Feature
-from counterpoise.encoding.kinds import KINDS, is_text
+from counterpoise.encoding.columns import SINGLE_ROLES, Columns, Feature
+from counterpoise.encoding.kinds import ColumnBlock, Kind
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion
-from counterpoise.readers.chunk import Chunk
+from counterpoise.readers.chunk import Chunk, drop_remedy
 from counterpoise.readers.delimited import other_delimiter
-from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT
+from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, MAX_TIMESTAMP
 
 MAX_CATEGORIES = 1000  # categories of a column, or classes
-LONGEST_NAME = 1000  # characters of a label or a category
+MAX_LABEL_BYTES = 1 << 30  # of a chunk: NumPy makes all labels as long as the longest
+MAX_NAME_LENGTH = 1000  # characters of a label or a category
 MAX_NUMBERLIKE_CATEGORIES = 20  # categories of a column that look like numbers or dates
 
 
 def require_columns(
-    columns: Columns, chunk: Chunk, learned: Iterable[str], first: bool, lenient: bool
+    columns: Columns, chunk: Chunk, learned: Iterable[str], is_first: bool, lenient: bool
 ) -> None:
-    """Raise if a table lacks a column that an option names, or that was learned.
+    """Raise if a table does not have a column that an option names, or that was learned.
 
-    With ``lenient`` it need only have labels, weights and times; unless it is the ``first``,
-    columns to be left out need not be there.
+    With ``lenient`` only labels, weights and times are required. Columns to drop are required in
+    the first table only.
     """
     if not chunk.table:
         return
-    known = {} if lenient else dict.fromkeys(learned, "")
-    offered = frozenset(chunk.offered)
-    named = columns.named
-    if not first:  # the first file had them
-        named = {name: option for name, option in named.items() if option != "drop"}
+    required = columns.named
     if lenient:
-        needed = ("label", "weight", "timestamp")
-        named = {c: o for c, o in named.items() if o in needed}
-    for name, option in (named | known).items():
+        required = {c: o for c, o in required.items() if o in ("label", *SINGLE_ROLES)}
+    elif not is_first:
+        required = {c: o for c, o in required.items() if o != "drop"}
+    offered = frozenset(chunk.offered)
+    for name, option in (required | ({} if lenient else dict.fromkeys(learned, ""))).items():
         if name not in offered:
-            what = (
-                ("named by ", _setting(name, option)) if option else ("which was learned before",)
-            )
+            why = ("named by ", _setting(name, option)) if option else ("which was learned before",)
             has = f"; it has {format_names(chunk.offered)}"
-            said = (f"{chunk.source} has no column {name!r}, ", *what, has)
-            raise DataError(said, *other_delimiter(chunk.offered))
+            text = (f"{chunk.source} has no column {name!r}, ", *why, has)
+            raise DataError(text, *other_delimiter(chunk.offered))
 
 
 def require_declared(columns: Columns, chunk: Chunk, y: Labels, kept: Flags) -> None:
@@ -59,16 +55,12 @@ def require_declared(columns: Columns, chunk: Chunk, y: Labels, kept: Flags) -> 
     bad = [label for label in np.unique(y[kept]).tolist() if str(label) not in declared]
     if bad:
         row = int((kept & np.isin(y, bad)).argmax())
-        raise chunk.error(
-            row,
-            (
-                f"label {y[row].item()!r} in column {columns.label!r} is not one of "
-                f"{', '.join(declared)}, which ",
-                OptionValue("classes"),
-                " allows",
-            ),
-            Suggestion("correct it"),
+        problem = (
+            f"label {y[row].item()!r} in column {columns.label!r} is not one of "
+            f"{', '.join(declared)}, which "
         )
+        text = (problem, OptionValue("classes"), " allows")
+        raise chunk.error(row, text, *cell_parsing.CORRECT)
 
 
 def keep(columns: Columns, chunk: Chunk, missing: Mapping[str, Flags], predicting: bool) -> Flags:
@@ -92,12 +84,22 @@ def keep(columns: Columns, chunk: Chunk, missing: Mapping[str, Flags], predictin
     return kept
 
 
+def require_value(
+    columns: Columns, chunk: Chunk, name: str, role: str, missing: Mapping[str, Flags]
+) -> None:
+    """Raise if a label or a weight is missing in a row that is not dropped."""
+    if columns.uses_indicators:
+        problem = f"no {role} in column {name!r}, and a missing {role} cannot be filled in"
+        drop = Suggestion("drop the row"), Suggestion("use {}", "missing", "drop")
+        chunk.refuse(missing[name], lambda row: problem, *drop)
+
+
 def require_few(
     columns: Columns, chunk: Chunk, new: Sequence[Feature], features: Sequence[Feature]
 ) -> dict[str, Message]:
-    """Raise if a column has too many categories, and return what should be said of the others.
+    """Raise if a column has too many categories; return notes about the others.
 
-    ``features`` are all, ``new`` those that this chunk brought.
+    ``features`` are all, ``new`` those of this chunk.
     """
     notes = {}
     values: dict[str, list[str]] = {f.column: [] for f in new if f.kind == "category"}
@@ -106,7 +108,7 @@ def require_few(
             values[feature.column].append(feature.value)
     for name, found in values.items():
         if columns.roles.get(name) != "category":
-            look = cell_parsing.disguise(name, found, chunk.cells)
+            look = cell_parsing.find_formatted(name, found, chunk.cells)
             text = f"column {name!r} holds values such as {look.example!r}"
             if look.found > MAX_NUMBERLIKE_CATEGORIES:
                 raise chunk.error(
@@ -117,9 +119,9 @@ def require_few(
                     Suggestion("take them as categories", "columns", {name: "category"}),
                     drop_remedy(name),
                 )
-            if look.found and look.most:
+            if look.found and look.is_most:
                 agree = Suggestion("confirm that", "columns", {name: "category"})
-                beside = f" beside {look.word!r}" if look.word else ""
+                beside = f" beside {look.other!r}" if look.other else ""
                 notes[name] = Message(f"{text}{beside}, taken as categories", look.remedy, agree)
         if len(found) > MAX_CATEGORIES:
             raise chunk.error(
@@ -166,52 +168,52 @@ def require_label_type(chunk: Chunk, name: str) -> None:
 def require_short(
     chunk: Chunk,
     what: str,
-    values: list[str],
+    values: Sequence[str],
     codes: Any,
     remedies: Sequence[Suggestion],
     kept: Flags | None = None,
 ) -> None:
     """Raise if a label or a category is too long to be one."""
     for code, value in enumerate(values):
-        if len(value) > LONGEST_NAME:
+        if len(value) > MAX_NAME_LENGTH:
             row = int((codes == code).argmax())
             raise chunk.error(
                 row if kept is None else int(np.flatnonzero(kept)[row]),
-                f"a {what} has {len(value):,} characters, more than {LONGEST_NAME:,}",
+                f"a {what} has {len(value):,} characters, more than {MAX_NAME_LENGTH:,}",
                 *remedies,
             )
 
 
-def check_magnitude(chunk: Chunk, name: str, x: Vector) -> None:
-    """Raise if a number of a column, x (rows,), is too large."""
-    with np.errstate(invalid="ignore"):
-        bad = np.flatnonzero(np.abs(x) > MAX_ABS_VALUE)
-    if len(bad):
-        raise chunk.error(
-            int(bad[0]),
-            f"column {name!r} is {x[bad[0]]:g}, beyond {MAX_ABS_VALUE:g}",
-            *cell_parsing.CORRECT,
-            drop_remedy(name),
-        )
+def missing_numbers(chunk: Chunk, numbers: Mapping[str, Vector]) -> dict[str, Flags]:
+    """Return where numbers (rows,) of columns are missing, if any is; raise if one is too large."""
+    missing = {}
+    with np.errstate(over="ignore", invalid="ignore"):
+        for name, x in numbers.items():
+            if x @ x <= MAX_ABS_VALUE:  # so no number is missing or too large
+                continue
+            bad = np.flatnonzero(np.abs(x) > MAX_ABS_VALUE)
+            if len(bad):
+                problem = f"column {name!r} is {x[bad[0]]:g}, beyond {MAX_ABS_VALUE:g}"
+                remedies = (*cell_parsing.CORRECT, drop_remedy(name))
+                raise chunk.error(int(bad[0]), problem, *remedies)
+            missing[name] = np.isnan(x)
+    return missing
 
 
-def require_same_type(columns: Columns, chunk: Chunk, name: str, kind: str | None) -> None:
-    """Raise if a column with a type of its own was learned as something else.
-
-    Text of a file is read as what the column is; a column of numbers is no text by itself.
-    """
+def require_same_type(columns: Columns, chunk: Chunk, name: str, kind: Kind) -> None:
+    """Raise if a column that has a type, unlike text of a file, was learned as another kind."""
     column = chunk.columns[name]
-    if kind is None or chunk.cells or not chunk.table or column.null_count == len(column):
+    if not chunk.table or column.null_count == len(column):
         return
     is_number_type = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
     is_category = is_number_type and name in chunk.categorical
-    if name in columns.explicit_types or is_category or KINDS[kind].accepts(column.type):
+    if name in columns.explicit_types or is_category or kind.accepts(column.type):
         return
     row = int(column.is_valid().to_numpy(zero_copy_only=False).argmax())
     raise chunk.error(
         row,
         f"column {name!r} holds {column[row].as_py()!r} (type {column.type}), but held "
-        f"{KINDS[kind].plural} before",
+        f"{kind.plural} before",
         Suggestion("convert it to what it was"),
         drop_remedy(name),
     )
@@ -224,77 +226,39 @@ def _setting(name: str, option: str) -> OptionValue:
     return OptionValue("columns", {name: option})
 
 
-@lru_cache(maxsize=1024)
-def drop_remedy(name: str) -> Suggestion:
-    """Return the advice to leave a column out."""
-    return Suggestion("leave the column out", "columns", {name: "drop"})
-
-
 def hash_remedy(name: str) -> Suggestion:
     """Return the advice to hash the categories of a column."""
     return Suggestion("spread them over buckets", "columns", {name: "hash:256"})
 
 
-def format_names(columns: tuple[str, ...]) -> str:
+def format_names(columns: Iterable[str]) -> str:
     """Return the first dozen of names, quoted, and how many more there are."""
     names = [repr(name) for name in columns]
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
-PADDED = 1 << 30  # bytes of the labels of a chunk, which NumPy makes all as long as the longest
-
-
-def infer_types(columns: Columns, chunk: Chunk, known: Mapping[str, str]) -> dict[str, str]:
+def infer_types(columns: Columns, chunk: Chunk, learned: Mapping[str, str]) -> dict[str, str]:
     """Return the kinds of columns, with those that these rows decide."""
-    kinds = dict(known)
+    kinds = dict(learned)
     for name in columns.features_among([name for name in chunk.columns if name not in kinds]):
-        column, kind = chunk.columns[name], None
-        if column.null_count < len(column):
-            kind = columns.explicit_types.get(name) or chunk.kinds.get(name)
-            kind = kind or ("category" if name in chunk.categorical else None)
-            kind = kind or cell_parsing.kind_of(chunk, name, columns.decimal)
+        column = chunk.columns[name]
+        if column.null_count == len(column):
+            continue
+        kind = columns.explicit_types.get(name) or chunk.kinds.get(name)
+        kind = kind or ("category" if name in chunk.categorical else None)
+        kind = kind or cell_parsing.kind_of(chunk, name, columns.decimal)
         if kind == "epoch" and columns.roles.get(name) != "epoch":
             kind = "epoch" if pa.types.is_duration(column.type) else "datetime"
-        if kind is not None:
-            kinds[name] = kind
+        kinds[name] = str(kind)
     return kinds
 
 
-def numbers(
-    columns: Columns, chunk: Chunk, kinds: Mapping[str, str], known: Callable[[str], bool] | None
-) -> tuple[dict[str, Vector], dict[str, Flags]]:
-    """Return columns of numbers, NaN where missing, and where any column is missing, each (rows,).
-
-    ``known`` says whether the model knows a column; None when learning.
-    """
-    values: dict[str, Vector] = {}
-    missing: dict[str, Flags] = {}
-    for name in columns.features_among(ordered(chunk)):
-        column = chunk.columns[name]
-        kind, absent = kinds.get(name), chunk.absent.get(name)
-        require_same_type(columns, chunk, name, kind)
-        if kind is not None and KINDS[kind].is_number:
-            drop = (drop_remedy(name),) if known is None else ()
-            x = KINDS[kind].values(columns, chunk, name, (*cell_parsing.CORRECT, *drop))
-            with np.errstate(over="ignore"):
-                moderate = x @ x <= MAX_ABS_VALUE
-            if not moderate:  # also if any is NaN
-                gone = np.isnan(x)
-                check_magnitude(chunk, name, x)
-                missing[name] = gone if absent is None else gone & ~absent
-            values[name] = x
-        elif column.null_count and (known is None or known(name)):
-            gone = column.is_null().to_numpy(zero_copy_only=False)
-            missing[name] = gone if absent is None else gone & ~absent
-    return values, missing
-
-
-def labels(columns: Columns, chunk: Chunk, known: str | None) -> tuple[str | None, Labels, Flags]:
+def labels(columns: Columns, chunk: Chunk, learned: str | None) -> tuple[str | None, Labels, Flags]:
     """Return the kind of the labels, the labels, and where they are missing, (rows,)."""
     name = columns.label
     if name not in chunk.columns:
-        return known, np.zeros(chunk.rows, dtype=int), np.ones(chunk.rows, dtype=bool)
-    kind = known
+        return learned, np.zeros(chunk.rows, dtype=int), np.ones(chunk.rows, dtype=bool)
+    kind = learned
     if kind is None:
         found = columns.explicit_types.get(name) or cell_parsing.kind_of(chunk, name)
         kind = None if found is None else "int" if found == "number" else "text"
@@ -308,7 +272,7 @@ def labels(columns: Columns, chunk: Chunk, known: str | None) -> tuple[str | Non
         right = (Suggestion("is it the right column?"),)
         require_short(chunk, f"label in column {name!r}", labels, codes, right)
         values = np.array([*labels, ""], dtype=str)
-        if values.itemsize * len(codes) > PADDED:
+        if values.itemsize * len(codes) > MAX_LABEL_BYTES:
             raise chunk.error(
                 0,
                 f"labels of {values.itemsize // 4} characters in chunks of {len(codes):,} "
@@ -330,52 +294,43 @@ def weights(columns: Columns, chunk: Chunk, missing: dict[str, Flags]) -> Vector
         )
     weight = cell_parsing.numbers(chunk, name, decimal=columns.decimal)
     missing[name] = np.isnan(weight)
+    require_value(columns, chunk, name, "weight", missing)
     with np.errstate(invalid="ignore"):
-        bad = np.flatnonzero(~missing[name] & ~((weight >= 0.0) & (weight <= MAX_SAMPLE_WEIGHT)))
-    if len(bad):
-        raise chunk.error(
-            int(bad[0]),
-            f"weight {weight[bad[0]]:g} in column {name!r} must be from 0 to {MAX_SAMPLE_WEIGHT:g}",
-        )
+        bad = ~missing[name] & ~((weight >= 0.0) & (weight <= MAX_SAMPLE_WEIGHT))
+    limits = f"in column {name!r} must be from 0 to {MAX_SAMPLE_WEIGHT:g}"
+    chunk.refuse(bad, lambda row: f"weight {weight[row]:g} {limits}")
     return weight
 
 
-def text_columns(columns: Columns, chunk: Chunk, kinds: Mapping[str, str]) -> list[str]:
-    """Return the columns of text of a chunk, in order."""
-    texts = [name for name in ordered(chunk) if is_text(kinds.get(name))]
-    return columns.features_among(texts)
+def times(chunk: Chunk, name: str, kept: Flags, time_format: str | None) -> Vector:
+    """Return the times (n,) of the rows that are kept; raise if a row does not have one."""
+    if name not in (chunk.offered if chunk.table else chunk.columns):
+        raise DataError(
+            f"{chunk.source} has no column {name!r}, the time of each row",
+            Suggestion("correct the file"),
+        )
+    t = cell_parsing.seconds(chunk, name, time_format=time_format)
+    absent = f"no value in column {name!r}, which says the time; fill it in, or leave the row out"
+    late = (
+        f"in column {name!r} is beyond the year 9999; numbers are seconds since 1970: divide "
+        "milliseconds by 1000"
+    )
+    bad = kept & ~(np.abs(t) < MAX_TIMESTAMP)
+    chunk.refuse(bad, lambda row: absent if np.isnan(t[row]) else f"time {t[row]:g} {late}")
+    return t[kept]
 
 
-def categories(
-    columns: Columns, chunk: Chunk, name: str, kind: str, kept: Flags, known: Collection[Feature]
-) -> tuple[list[Feature], Any]:
-    """Return the features of the values of a column, and for each row which of them, or −1.
-
-    ``known`` are features that were seen before: truth values are spelled as they were then.
-    """
-    text = cell_parsing.texts(chunk, name)
-    if not kept.all():
-        text = text.filter(pa.array(kept))
-    coded = text.dictionary_encode()
-    values = coded.dictionary.to_pylist()
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return KINDS[kind].features(columns, name, values, known), codes
-
-
-def numbered(columns: Columns, chunk: Chunk, kept: Flags) -> tuple[list[Feature], Any, Any] | None:
-    """Return the features of a LIBSVM chunk in increasing order, their columns, and the entries."""
-    if chunk.entries is None:
-        return None
+def numbered(columns: Columns, chunk: Chunk, kept: Flags) -> ColumnBlock:
+    """Return the features of a LIBSVM chunk in increasing order, and the codes of its entries."""
     X = chunk.entries if kept.all() else chunk.entries[kept]
     bad = np.flatnonzero(~(np.abs(X.data) <= MAX_ABS_VALUE))
     if len(bad):
         row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
         row = int(np.flatnonzero(kept)[row])
         raise chunk.error(row, f"feature {X.indices[bad[0]] + 1} is {X.data[bad[0]]:g}; correct it")
-    found = [j for j in np.unique(X.indices).tolist() if columns.feature(str(j + 1))]
-    return [Feature(str(j + 1), "number") for j in found], np.array(found, dtype=int), X
-
-
-def ordered(chunk: Chunk) -> list[str]:
-    """Return the columns in an order that does not depend on how they were read."""
-    return [name for name in chunk.offered or sorted(chunk.columns) if name in chunk.columns]
+    found, codes = np.unique(X.indices, return_inverse=True)
+    names = [str(j + 1) for j in found.tolist()]
+    is_feature = np.array([columns.feature(name) for name in names], dtype=bool)
+    features = [Feature(name, "number") for name in columns.features_among(names)]
+    codes = np.where(is_feature, np.cumsum(is_feature) - 1, -1)[codes]
+    return ColumnBlock(features, codes=codes, entries=X)

@@ -1,7 +1,6 @@
 """Roles of columns: one mapping from column to role, parsed once, and the features made of them.
 
-A role is ``drop``, ``weight`` or ``timestamp``, or a kind of feature. A new kind of feature needs a
-line in :data:`COLUMN_KINDS` here and a class in ``encoding/kinds.py``; see CONTRIBUTING.md.
+A role is ``drop``, ``weight`` or ``timestamp``, or one of the kinds in ``encoding/kinds.py``.
 """
 
 from __future__ import annotations
@@ -13,53 +12,48 @@ from typing import Any, NamedTuple
 
 from counterpoise.errors import DataError
 
-COLUMN_KINDS = (
-    "number",
-    "category",
-    "datetime",
-    "epoch",
-    "hash",
-)  # of features; hash has a number, :N
 SINGLE_ROLES = ("weight", "timestamp")  # at most one column has such a role
-ROLES = ("drop", *SINGLE_ROLES, *COLUMN_KINDS)
+OTHER_ROLES = ("drop", *SINGLE_ROLES)  # roles of columns that are not features
 MISSING_RULES = ("mean", "indicate", "drop", "error")
 MAX_BUCKETS = 2**32  # MurmurHash3 has no more values
-ROLE_TEXT = "drop, weight, timestamp, number, category, datetime, epoch or hash:N"
+FEATURE_NAMES = {
+    "number": "{0}",
+    "cycle": "{0} {1}",
+    "category": "{0}={1}",
+    "bucket": "{0}#{1}",
+    "missing": "{0} is missing",
+}  # name of a feature of each kind by its column and value, in the order of features of a column
 
 
 class Feature(NamedTuple):
     """One feature."""
 
     column: str  # the column that it is made of
-    # "number", "category", "bucket" (of a hashed column), "cycle" (of a date) or "missing"
-    kind: str
+    kind: str  # one of FEATURE_NAMES
     value: str = ""  # the category, the number of the bucket, or which cycle; else empty
 
     @property
     def name(self) -> str:
         """Name of the feature."""
-        return feature_name(*self)
+        return FEATURE_NAMES[self.kind].format(self.column, self.value)
 
 
 def parse_roles(columns: Any) -> dict[str, str]:
-    """Return a mapping from column to role, sorted by column; raise if a role does not exist.
+    """Return a mapping from column to role, sorted by column; raise if a role does not exist."""
+    from counterpoise.encoding.kinds import KINDS  # requires pyarrow
 
-    Examples
-    --------
-    >>> from counterpoise.encoding.columns import parse_roles
-    >>> parse_roles({"id": "drop", "city": "hash:256"})
-    {'city': 'hash:256', 'id': 'drop'}
-    """
     if not isinstance(columns, Mapping):
         raise DataError(f'columns must be a mapping such as {{"id": "drop"}}; got {columns!r}')
     result: dict[str, str] = {}
     for name, role in sorted(columns.items(), key=lambda pair: str(pair[0])):
-        kind, colon, count = role.partition(":") if isinstance(role, str) else ("", "", "")
-        is_count = count.isascii() and count.isdigit() and 0 < int(count) <= MAX_BUCKETS
-        is_valid = kind in ROLES and (is_count if kind == "hash" else not colon)
-        if not isinstance(name, str) or not is_valid:
-            raise DataError(f"role of column {name!r} must be {ROLE_TEXT}; got {role!r}")
-        result[name] = f"hash:{int(count)}" if kind == "hash" else role
+        text = role if isinstance(role, str) else ""
+        kind = KINDS.get(text.partition(":")[0])
+        parsed = kind.parse_role(text) if kind else text if text in OTHER_ROLES else None
+        if not isinstance(name, str) or parsed is None:
+            *roles, last = (*OTHER_ROLES, *(one.role for one in KINDS.values()))
+            allowed = f"{', '.join(roles)} or {last}"
+            raise DataError(f"role of column {name!r} must be {allowed}; got {role!r}")
+        result[name] = parsed
     for role in SINGLE_ROLES:
         names = [name for name, one in result.items() if one == role]
         if len(names) > 1:
@@ -68,24 +62,17 @@ def parse_roles(columns: Any) -> dict[str, str]:
 
 
 def by_option(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of columns with their roles grouped: a value for each option of a shell.
-
-    Examples
-    --------
-    >>> from counterpoise.encoding.columns import by_option
-    >>> by_option({"label": "y", "roles": {"id": "drop", "w": "weight", "city": "hash:256"}})
-    {'label': 'y', 'drop': ('id',), 'weight': 'w', 'hash': {'city': 256}}
-    """
+    """Return settings of columns with a value for each role: a name, names, or names to options."""
     result = {name: value for name, value in settings.items() if name != "roles"}
-    roles = settings.get("roles", {})
-    for kind in dict.fromkeys(role.partition(":")[0] for role in roles.values()):
-        mine = {name: role for name, role in roles.items() if role.partition(":")[0] == kind}
+    for name, role in sorted(settings.get("roles", {}).items()):
+        kind, colon, option = role.partition(":")
         if kind in SINGLE_ROLES:
-            result[kind] = next(iter(mine))
-        elif kind == "hash":
-            result[kind] = {name: int(role.partition(":")[2]) for name, role in mine.items()}
+            result[kind] = name
+        elif colon:
+            value = int(option) if option.isdigit() else option
+            result[kind] = {**result.get(kind, {}), name: value}
         else:
-            result[kind] = tuple(sorted(mine))
+            result[kind] = (*result.get(kind, ()), name)
     return result
 
 
@@ -94,20 +81,18 @@ class Columns:
     """Settings of the columns of a table."""
 
     label: str  # column of the labels
-    # roles of columns by name; a column without a role is a feature of the kind that it
-    # contains
+    # roles of columns by name; a column without a role is a feature of the kind that it contains
     roles: Mapping[str, str] = field(default_factory=dict)
     only: tuple[str, ...] = ()  # the only columns that are features; empty for all
     seed: int = 0  # seed of the hashes
     missing: str = "mean"  # "mean", "indicate", "drop" or "error"
     classes: tuple[str, ...] = ()  # the only labels that are allowed, as text; empty for any
-    decimal: str = "."  # the decimal sign of numbers in text: "." or ","
-    # the format of dates in text for ``strptime``, if it is not ISO 8601
-    time_format: str | None = None
+    decimal: str = "."  # decimal separator of numbers in text: "." or ","
+    time_format: str | None = None  # format of dates in text for strptime, if not ISO 8601
 
     @property
     def uses_indicators(self) -> bool:
-        """Whether a row with a missing value is kept, with a feature that says so."""
+        """Whether a row with a missing value is kept, with an indicator of it."""
         return self.missing in ("mean", "indicate")
 
     @cached_property
@@ -135,7 +120,7 @@ class Columns:
     def explicit_types(self) -> dict[str, str]:
         """Kinds of features that roles specify, by column."""
         kinds = {name: role.partition(":")[0] for name, role in self.roles.items()}
-        return {name: kind for name, kind in kinds.items() if kind in COLUMN_KINDS}
+        return {name: kind for name, kind in kinds.items() if kind not in OTHER_ROLES}
 
     def with_role(self, role: str) -> tuple[str, ...]:
         """Return the columns that have a role."""
@@ -147,20 +132,20 @@ class Columns:
         return replace(self, roles=dict(sorted(roles.items())))
 
     @cached_property
-    def _not_features(self) -> frozenset[str]:
-        return frozenset(filter(None, (self.label, self.weight, self.timestamp, *self.drop)))
-
-    @cached_property
-    def _only(self) -> frozenset[str]:
-        return frozenset(self.only)
+    def _filters(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Columns that are not features, and the only ones that are."""
+        others = filter(None, (self.label, self.weight, self.timestamp, *self.drop))
+        return frozenset(others), frozenset(self.only)
 
     def feature(self, name: str) -> bool:
         """Return whether a column becomes features."""
-        return name not in self._not_features and (not self.only or name in self._only)
+        others, only = self._filters
+        return name not in others and (not only or name in only)
 
     def features_among(self, names: Iterable[str]) -> list[str]:
         """Return those of some columns that become features, in order."""
-        return [name for name in names if self.feature(name)]
+        others, only = self._filters
+        return [name for name in names if name not in others and (not only or name in only)]
 
     def is_needed(self, name: str) -> bool:
         """Return whether a column is read for learning."""
@@ -179,17 +164,10 @@ class Columns:
 
     def by_option(self) -> dict[str, Any]:
         """Return the settings by option, also those that have their default."""
-        default = dict.fromkeys(SINGLE_ROLES) | dict.fromkeys(ROLES[:1] + COLUMN_KINDS[:-1], ())
+        from counterpoise.encoding.kinds import KINDS  # requires pyarrow
+
+        kinds: dict[str, Any] = {
+            name: {} if ":" in kind.role else () for name, kind in KINDS.items()
+        }
         own = {one.name: getattr(self, one.name) for one in fields(Columns)}
-        return {**default, "hash": {}, **by_option(own)}
-
-
-def feature_name(column: str, kind: str, value: str) -> str:
-    """Return the name of a feature that was made of a column."""
-    if kind == "number":
-        return column
-    if kind == "missing":
-        return f"{column} is missing"
-    if kind == "cycle":
-        return f"{column} {value}"
-    return f"{column}{'=' if kind == 'category' else '#'}{value}"
+        return {**dict.fromkeys(SINGLE_ROLES), "drop": (), **kinds, **by_option(own)}

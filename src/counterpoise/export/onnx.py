@@ -226,11 +226,19 @@ def _value_info(name: str, dtype: np.dtype[Any], shape: list[str | int], column:
 
 # From columns to features
 
+EXPORTED_KINDS = ("number", "category", "datetime", "epoch", "hash")
+
 
 def _features(
     made: Graph, encoding: ColumnEncoder, names: dict[str, str], blank: dict[Feature, float]
 ) -> str:
     """Return rows of features, in the order of the encoding."""
+    for column, kind in encoding.kinds.items():
+        if kind not in EXPORTED_KINDS:
+            raise DataError(
+                f"column {column!r} has the kind {kind}, which cannot be exported as ONNX",
+                Suggestion("export", "to", "sklearn"),
+            )
     text = [column for column in names if is_text(encoding.kinds.get(column))]
     numbers = {column: name for column, name in names.items() if column not in text}
     blocks = _numbers(made, encoding, numbers, blank) if numbers else []

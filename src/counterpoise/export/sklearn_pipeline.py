@@ -116,7 +116,8 @@ def build_pipeline(stored: TableModel) -> Pipeline:
 
     features, scores = stored.encoding.features, scores_to_export(stored)
     order = None
-    if any(feature.kind not in ("number", "category") for feature in features):
+    kinds = {*(feature.kind for feature in features), *stored.encoding.kinds.values()}
+    if not kinds <= {"number", "category", "epoch"}:
         columns = FunctionTransformer(encode_frame, kw_args={"encoder": stored.encoder})
     else:
         order = [j for j, f in enumerate(features) if f.kind == "number"]

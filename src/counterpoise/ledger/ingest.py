@@ -21,8 +21,8 @@ from xxhash import xxh3_128
 
 from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector, one_thread
 from counterpoise.encoding.cell_parsing import texts
+from counterpoise.encoding.column_values import times
 from counterpoise.encoding.encoder import ColumnEncoder
-from counterpoise.encoding.kinds import times
 from counterpoise.errors import DataError, Message, PrecisionError, Suggestion
 from counterpoise.ledger import time_buckets
 from counterpoise.ledger.cells import Key, StoredCell

@@ -405,7 +405,7 @@ class Ledger:
         rows, labels = [], []
         for source, _ in self._open_inputs(data, "the frame"):
             for chunk in ingest.RowGrouper(self._metadata).read(source, ReadPosition()):
-                encoded = encoding.encode_with_labels(chunk, None, optional)
+                encoded = encoding.predict(chunk, None, optional, has_labels=True)
                 X = encoded.X
                 rows.append(X if isinstance(X, np.ndarray) else X.toarray())
                 labels.append(encoded.y)

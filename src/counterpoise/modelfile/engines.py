@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoise.arrays import Labels
-from counterpoise.encoding.columns import feature_name
+from counterpoise.encoding.columns import FEATURE_NAMES, Feature
 from counterpoise.engine import parameters
 from counterpoise.engine.auto import AutoModel, Engine
 from counterpoise.engine.candidates import Candidates
@@ -110,8 +110,8 @@ def feature_names(contents: Contents, d: int) -> Labels | None:
         features = contents.lists["features"]
         good = all(isinstance(f, list) and len(f) == 3 for f in features)
         good = good and all(isinstance(part, str) for f in features for part in f)
-        check_file(good, "malformed features")
-        names = [feature_name(*feature) for feature in features]
+        check_file(good and all(f[1] in FEATURE_NAMES for f in features), "malformed features")
+        names = [Feature(*feature).name for feature in features]
     if names is None:
         return None
     good = len(names) == d and all(isinstance(name, str) for name in names)

@@ -1,9 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Where the records of a text stream end, however its bytes arrive.
-
-Each class walks over one kind of text and remembers where it stands between two pieces, so that
-``take`` finds the same ends however the stream is cut into pieces.
-"""
+"""Scanners that find the ends of records in a stream of text, independent of how bytes arrive."""
 
 from libc.stdint cimport uint64_t
 from libc.string cimport memchr, memset
@@ -13,42 +9,39 @@ cdef enum:
 
 
 cdef class Records:
-    """What all walkers have.
+    """A scanner: ``take(data, start, wanted)`` continues until ``wanted`` records have ended.
 
-    Attributes
-    ----------
-    full : bool
-        Whether no more records should go into this chunk, whatever their number.
+    It returns the index after the last byte that it scanned and the number of records.
     """
 
-    @property
-    def full(self):
-        return False
-
-    def begin(self):
-        """Begin a chunk."""
-
-
-cdef class Lines(Records):
-    """Records that are lines: blank ones, and those that begin with #, do not count.
-
-    Attributes
-    ----------
-    unfinished : bool
-        Whether bytes have come since the last record ended.
-    """
-
-    cdef bint begun, comment
+    cdef bint begun  # whether bytes have come since the last record ended
 
     @property
     def unfinished(self):
         return self.begun
 
-    def take(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t wanted):
-        """Walk on from ``start`` until ``wanted`` records have ended or the piece is used up.
+    @property
+    def full(self):  # whether no more records should go into this block
+        return False
 
-        Returns the position after the last byte walked over and the number of records.
-        """
+    @property
+    def quote_open(self):
+        return False
+
+    @property
+    def too_deep(self):  # whether brackets were nested deeper than 64, which may crash parsers
+        return False
+
+    def begin(self):
+        """Begin a block."""
+
+
+cdef class Lines(Records):
+    """Records that are lines: blank ones, and those that begin with #, do not count."""
+
+    cdef bint comment
+
+    def take(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t wanted):
         cdef Py_ssize_t i = start, n = data.shape[0], found = 0
         cdef unsigned char c
         with nogil:
@@ -65,31 +58,20 @@ cdef class Lines(Records):
 
 
 cdef class Cells(Records):
-    """Records of delimited text, where a field that begins with a quote may hold line ends.
+    """Records of delimited text, where a field that begins with a quote may contain line ends."""
 
-    Parameters
-    ----------
-    delimiter : int
-        The byte between two fields.
-    """
-
-    cdef unsigned char delimiter
-    cdef bint begun, in_quotes, after_quote, field_start
+    cdef unsigned char delimiter  # the byte between two fields
+    cdef bint in_quotes, after_quote, field_start
 
     def __init__(self, unsigned char delimiter):
         self.delimiter = delimiter
         self.field_start = True
 
     @property
-    def unfinished(self):
-        return self.begun
-
-    @property
     def quote_open(self):
         return self.in_quotes
 
     def take(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t wanted):
-        """As for :class:`Lines`."""
         cdef Py_ssize_t i = start, n = data.shape[0], found = 0
         cdef unsigned char c
         cdef const unsigned char* p
@@ -140,21 +122,11 @@ cdef class Cells(Records):
 cdef class Objects(Records):
     """Records that are lines of JSON.
 
-    A chunk is full when its rows times the different names of fields in it reach ``cells``: each
-    name becomes a column, in which each row has a place.
-
-    Parameters
-    ----------
-    cells : int
-        How many cells a chunk may have.
-
-    Attributes
-    ----------
-    too_deep : bool
-        Whether brackets were nested deeper than 64, which parsers may not survive.
+    A block is full when its rows times the different names of fields in it reach ``cells``, because
+    each name becomes a column with a cell for each row.
     """
 
-    cdef bint begun, in_string, escaped, deep, key, many
+    cdef bint in_string, escaped, deep, key, many
     cdef Py_ssize_t depth, cells, rows, names
     cdef uint64_t hash
     cdef uint64_t slots[SLOTS]
@@ -162,10 +134,6 @@ cdef class Objects(Records):
     def __init__(self, Py_ssize_t cells):
         self.cells = cells
         self.begin()
-
-    @property
-    def unfinished(self):
-        return self.begun
 
     @property
     def too_deep(self):
@@ -176,7 +144,7 @@ cdef class Objects(Records):
         return self.many
 
     def begin(self):
-        """Begin a chunk: no name was seen."""
+        """Begin a block: no name was seen."""
         self.many = False
         self.rows = self.names = 0
         memset(self.slots, 0, sizeof(self.slots))
@@ -194,7 +162,7 @@ cdef class Objects(Records):
         self.names += 1
 
     def take(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t wanted):
-        """As for :class:`Lines`; stops at the end of a record that is too deep, or when full."""
+        """Stop also at the end of a record that is too deep, or when full."""
         cdef Py_ssize_t i = start, n = data.shape[0], found = 0
         cdef unsigned char c
         with nogil:

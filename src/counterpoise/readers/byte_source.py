@@ -1,11 +1,9 @@
-"""Bytes of a file or of standard input, decompressed if their first bytes say so."""
+"""Bytes of a file or of standard input, decompressed if they are compressed."""
 
 from __future__ import annotations
 
-import bz2
 import lzma
 import os
-import re
 import stat
 import zipfile
 import zlib
@@ -16,68 +14,54 @@ import pyarrow as pa
 
 from counterpoise.errors import DataError
 
-BLOCK = 1 << 16  # compressed bytes read at a time
-MEMORY = 1 << 28  # bytes that an xz file may ask for; xz -9 asks for a quarter of that
-BZIP2 = re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)")  # text may begin with BZh, too
-XZ = b"\xfd7zXZ\x00"
-ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others expand a block at once
-STARTS = (b"BZh91AY&SY", XZ, *ZIP)  # as long as the longest of their kind
+BLOCK_BYTES = 1 << 16  # compressed bytes read at a time
+XZ_MEMORY_BYTES = 1 << 28  # that an xz file may require; xz -9 requires a quarter of that
+BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # other methods expand a whole block
+READ_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0)  # Windows would change line ends
+BZIP2 = [b"BZh%d" % level + tail for level in range(1, 10) for tail in (b"1AY&SY", b"\x17rE8P\x90")]
+MAGIC = dict.fromkeys(BZIP2, "bz2") | {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\x00": "xz",
+    b"PK\x03\x04": "zip",
+    b"PK\x05\x06": "zip",
+}  # the compression of data that begins so; text may begin with BZh, too
 
 
-def needs_more_bytes(start: bytes) -> bool:
-    """Whether more bytes are needed to recognise the compression."""
-    bzip2 = start[:3] == b"BZh"[: len(start)] and len(start) < 10
-    return bzip2 or any(len(start) < len(one) and one.startswith(start) for one in STARTS)
+class XzStream:
+    """Decompressed bytes of xz streams one after the other, as parallel compressors write them."""
 
-
-def opened(start: bytes, raw: Callable[[int], bytes], path: str, name: str) -> Any:
-    """A reader that decompresses the data, or None if it is not compressed."""
-    if BZIP2.match(start):
-        return Members(raw, bz2.BZ2Decompressor)
-    if start.startswith(XZ):
-        return Members(raw, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, MEMORY), padding=b"\0")
-    if start.startswith(ZIP):
-        return Zipped(path, name)
-    return None
-
-
-class Members:
-    """Compressed streams one after the other, as parallel compressors write them."""
-
-    def __init__(self, raw: Callable[[int], bytes], make: Any, padding: bytes = b"") -> None:
-        self._raw, self._make, self._padding = raw, make, padding
-        self._one = make()
-        self._begun, self._waiting = False, b""
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read, self._unused = read, b""
+        self._decompressor: lzma.LZMADecompressor | None = None  # between two streams None
 
     def read(self, most: int) -> bytes:
         """Read bytes as they arrive; raise OSError if they are damaged."""
         while True:
-            data, self._waiting = self._waiting, b""
-            if not data and (self._one.needs_input or not self._begun):
-                data = self._raw(BLOCK)
-                if not data and self._begun:
+            data, self._unused = self._unused, b""
+            if not data and (self._decompressor is None or self._decompressor.needs_input):
+                data = self._read(BLOCK_BYTES)
+                if not data and self._decompressor is not None:
                     raise OSError("it ends too early")
                 if not data:
                     return b""
-            if not self._begun and self._padding:
-                data = data.lstrip(self._padding)
+            if self._decompressor is None:
+                data = data.lstrip(b"\0")  # padding
                 if not data:
                     continue
-            self._begun = True
+                self._decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, XZ_MEMORY_BYTES)
             try:
-                found: bytes = self._one.decompress(data, most)
+                found = self._decompressor.decompress(data, most)
             except (lzma.LZMAError, EOFError) as error:
                 raise OSError(str(error)) from None
-            if self._one.eof:
-                self._waiting = self._one.unused_data
-                self._one, self._begun = self._make(), False
+            if self._decompressor.eof:
+                self._unused, self._decompressor = self._decompressor.unused_data, None
             if found:
                 return found
 
 
-class Zipped:
-    """The only file in a zip archive."""
+class ZipStream:
+    """Bytes of the only file in a zip archive."""
 
     def __init__(self, path: str, name: str) -> None:
         if path == "-":
@@ -87,7 +71,11 @@ class Zipped:
             )
         try:
             self._archive = zipfile.ZipFile(path)
-            files = [one for one in self._archive.infolist() if not _is_metadata_entry(one)]
+            files = [
+                one
+                for one in self._archive.infolist()
+                if not (one.filename.endswith("/") or one.filename.startswith("__MACOSX/"))
+            ]  # is_dir() fails if a member has no name
             if len(files) == 1 and files[0].compress_type not in BOUNDED:
                 raise NotImplementedError("it is not packed by deflate; unpack it first")
             if len(files) == 1:
@@ -119,20 +107,8 @@ class Zipped:
         self._archive.close()
 
 
-def _is_metadata_entry(one: zipfile.ZipInfo) -> bool:
-    """Whether an entry is no data: a folder, or metadata of macOS."""
-    return one.filename.endswith("/") or one.filename.startswith("__MACOSX/")
-
-
-READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)  # Windows would change line ends
-MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-
-
 def is_regular_file(path: str) -> bool:
-    """Whether an input is a regular file, which can be read again; ``-`` may be one too.
-
-    False for pipes, sockets, terminals, other devices, and paths that do not exist.
-    """
+    """Return whether an input is a regular file, which can be read again; ``-`` may be one too."""
     try:
         return stat.S_ISREG(os.fstat(0).st_mode if path == "-" else os.stat(path).st_mode)
     except OSError:
@@ -146,30 +122,34 @@ class Bytes:
         self.name = name
         self.consumed = 0
         try:
-            self._descriptor = 0 if path == "-" else os.open(path, READING)
+            self._descriptor = 0 if path == "-" else os.open(path, READ_FLAGS)
             status = os.fstat(self._descriptor)
         except OSError as error:
             raise cannot_read(name, error) from None
         if stat.S_ISDIR(status.st_mode):
             os.close(self._descriptor)
             raise DataError(f"{name} is a directory; name the files in it, for example {name}/*")
-        self.may_grow = stat.S_ISREG(status.st_mode) and path != "-"
-        self.size = status.st_size if stat.S_ISREG(status.st_mode) else 0
+        is_regular = stat.S_ISREG(status.st_mode)
+        self.size = status.st_size if is_regular else 0
         self.closed = False
-        self._peeked = b""
-        while len(self._peeked) < 4 or needs_more_bytes(self._peeked):
-            more = self._read(4 - len(self._peeked) if len(self._peeked) < 4 else 1)
+        self._peeked = self._again = b""
+        while len(self._peeked) < 4 or any(
+            one.startswith(self._peeked) and one != self._peeked for one in MAGIC
+        ):
+            more = self._read(max(1, 4 - len(self._peeked)))
             if not more:
                 break
             self._peeked += more
         codec = next((c for magic, c in MAGIC.items() if self._peeked.startswith(magic)), None)
         self._expanded: Any = None
-        self._again = b""
-        if codec is not None:
-            self._expanded = pa.CompressedInputStream(pa.PythonFile(_Raw(self), "r"), codec)
-        else:
-            self._expanded = opened(self._peeked, self.raw, path, name)
-        self.may_grow &= self._expanded is None
+        if codec == "zip":
+            self._expanded = ZipStream(path, name)
+        elif codec == "xz":
+            self._expanded = XzStream(self.raw)
+        elif codec is not None:
+            file = pa.PythonFile(PythonFile(self.raw), "r")
+            self._expanded = pa.CompressedInputStream(file, codec)
+        self.may_grow = is_regular and path != "-" and codec is None
 
     def read(self, most: int) -> bytes:
         """Read at most ``most`` bytes as they arrive; none at the end."""
@@ -185,20 +165,20 @@ class Bytes:
                 f"{self.name} is compressed and damaged or cut off ({error}); nothing after the "
                 "last whole chunk was used: fetch the file again"
             ) from None
-        if isinstance(self._expanded, Zipped):
+        if isinstance(self._expanded, ZipStream):
             self.consumed = self._expanded.consumed
         return data
 
     def peek(self) -> bytes:
-        """The first bytes after white space, without consuming them; empty if there are none."""
+        """Return the first bytes after white space, if any, without consuming them."""
         start = b""
-        while not start.lstrip() and (more := self.read(1 << 16)):
+        while not start.lstrip() and (more := self.read(BLOCK_BYTES)):
             start += more
         self._again = start
         return start.lstrip()
 
     def begins(self, mark: bytes) -> bool:
-        """Whether the input begins with ``mark``; to be called before anything is read."""
+        """Return whether the input begins with ``mark``, before anything else is read."""
         while len(self._peeked) < len(mark) and (more := self._read(len(mark) - len(self._peeked))):
             self._peeked += more
         return self._peeked.startswith(mark)
@@ -214,7 +194,7 @@ class Bytes:
         """Close the file."""
         if not self.closed and self._descriptor:
             os.close(self._descriptor)
-        if not self.closed and isinstance(self._expanded, Zipped):
+        if not self.closed and isinstance(self._expanded, ZipStream):
             self._expanded.close()
         self.closed = True
 
@@ -227,21 +207,18 @@ class Bytes:
         return data
 
 
-class _Raw:
-    """The interface of a Python file that pyarrow expects."""
+class PythonFile:
+    """The interface of a file that pyarrow reads, around a function that reads bytes."""
 
     closed = False
 
-    def __init__(self, source: Bytes) -> None:
-        self._source = source
-
-    def read(self, most: int) -> bytes:
-        return self._source.raw(most)
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self.read = read
 
     def close(self) -> None:
-        pass
+        """Do nothing."""
 
 
 def cannot_read(name: str, error: OSError) -> DataError:
-    """Error about a file that cannot be read, with the reason given by the system."""
+    """Return the error about a file that cannot be read."""
     return DataError(f"cannot read {name}: {error.strerror or error}")

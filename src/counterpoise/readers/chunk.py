@@ -8,7 +8,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import compress
 from typing import Any, Protocol, TypeVar
 
@@ -17,10 +19,10 @@ import pyarrow as pa
 from counterpoise.arrays import Flags
 from counterpoise.errors import DataError, Suggestion, Words
 
-PREFIX_LENGTHS = (1, 4, 16, 64)  # rows by whose hashes an input is known again
+PREFIX_LENGTHS = (1, 4, 16, 64)  # rows by whose hashes an input is identified
 CHUNK_BYTES = 1 << 24  # of a chunk: it ends with the row that reaches them, if not before
 LONGEST = 1 << 26  # bytes of one record, or of one text
-MOST_COLUMNS = 30_000  # that are read of a table
+MAX_COLUMNS = 30_000  # that are read of a table
 
 
 @dataclass(frozen=True)
@@ -59,20 +61,18 @@ class Chunk:
     ----------
     source : str
         Name of the input in messages.
-    first : int
-        Number of the first row within the input, from 1.
-    rows : int
-        Number of rows.
+    first, rows : int
+        Number of the first row within the input, from 1, and number of rows.
     columns : dict of str to pyarrow.Array
         The requested columns.
-    offered : tuple of str
-        All columns of a table.
     mark : ReadPosition
         How far the input was read at the end of these rows.
     cells : bool
         Whether text is parsed as numbers where possible, as in CSV.
     table : bool
         Whether each row must have every column; otherwise an absent column is 0.
+    offered : tuple of str
+        All columns of a table.
     absent : dict of str to ndarray of bool
         Rows without the column, if other rows have it.
     entries : CSR matrix of shape (rows, m), optional
@@ -82,12 +82,11 @@ class Chunk:
     starts : tuple of str
         In the first chunk of an input: hashes of its first 1, 4, 16 and 64 rows, if it has them.
     last : bool
-        Whether the input ended before the chunk was full, or within its last row. If the input
-        grows, an uninterrupted run cuts these rows differently.
+        Whether the input ended before the chunk was full, or within its last row.
     categorical : frozenset of str
-        Columns of numbers whose type says that they are categories, as in ``pandas.Categorical``.
+        Columns of numbers with a type of categories, as in ``pandas.Categorical``.
     kinds : dict of str to str
-        Types of columns that were decided when these rows were stored.
+        Kinds of columns that were decided when these rows were stored.
     is_checked : bool
         Whether the columns were accepted when these rows were stored.
     store_mark : ReadPosition, optional
@@ -125,20 +124,8 @@ class Chunk:
     store_mark: ReadPosition | None = None
     positions: tuple[int, ...] = ()
 
-    def head(self, rows: int) -> Chunk:
-        """The first ``rows`` rows, with the same mark."""
-        if rows >= self.rows:
-            return self
-        return replace(
-            self,
-            rows=rows,
-            columns={name: column[:rows] for name, column in self.columns.items()},
-            absent={name: flags[:rows] for name, flags in self.absent.items()},
-            entries=None if self.entries is None else self.entries[:rows],
-        )
-
     def only(self, rows: Flags) -> Chunk:
-        """The rows that are meant, with the same mark."""
+        """Return some rows (rows,), with the same mark."""
         if rows.all():
             return self
         mask = pa.array(rows)
@@ -156,28 +143,43 @@ class Chunk:
         at = self.positions[row] if row < len(self.positions) else row
         return f"{self.source}, row {self.first + at}"
 
+    @property
+    def ordered(self) -> list[str]:
+        """Columns in an order that does not depend on how they were read."""
+        return [name for name in self.offered or sorted(self.columns) if name in self.columns]
+
     def error(self, row: int, problem: Words, *remedies: Suggestion) -> DataError:
-        """Return the error about the row at a position of this chunk, counted from 0."""
+        """Return the error about the row at an index of this chunk."""
         parts = (problem,) if isinstance(problem, str) else problem
         error = DataError((f"{self.row_name(row)}: ", *parts), *remedies)
         error.row = row
         return error
 
+    def refuse(self, bad: Flags, problem: Callable[[int], str], *remedies: Suggestion) -> None:
+        """Raise the problem of the first of the rows (rows,) that are bad, if there are any."""
+        if bad.any():
+            row = int(bad.argmax())
+            raise self.error(row, problem(row), *remedies)
+
+
+@lru_cache(maxsize=1024)
+def drop_remedy(name: str) -> Suggestion:
+    """Return the advice to leave a column out."""
+    return Suggestion("leave the column out", "columns", {name: "drop"})
+
 
 def require_different(names: Sequence[str], source: str) -> None:
     """Raise if two columns have the same name."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise DataError(f"{source}: two columns are called {name!r}; rename one of them")
-        seen.add(name)
+    if len(set(names)) < len(names):
+        name = next(one for j, one in enumerate(names) if one in names[:j])
+        raise DataError(f"{source}: two columns are called {name!r}; rename one of them")
 
 
 def require_few(count: int, source: str) -> None:
-    """Raise if there are more columns to read than MOST_COLUMNS."""
-    if count > MOST_COLUMNS:
+    """Raise if there are more columns to read than MAX_COLUMNS."""
+    if count > MAX_COLUMNS:
         raise DataError(
-            f"{source} has {count:,} columns to read, more than {MOST_COLUMNS:,}",
+            f"{source} has {count:,} columns to read, more than {MAX_COLUMNS:,}",
             Suggestion("name those that matter", "only"),
             Suggestion("leave the others out", "columns", {"COLUMN": "drop"}),
         )
@@ -186,9 +188,9 @@ def require_few(count: int, source: str) -> None:
 class Source(Protocol):
     """One input that can be read from any mark."""
 
-    path: str  # A file, or ``-`` for standard input
+    path: str  # a file, or ``-`` for standard input
     name: str  # its name in messages
-    left: bool  # whether a last line without a line end was left for later
+    left: bool = False  # whether a last line without a line end was left for later
 
     def chunks(
         self,
@@ -199,57 +201,54 @@ class Source(Protocol):
         until: int | None = None,
     ) -> Iterator[Chunk]:
         """Check that the rows before a mark are unchanged, and read the rows after it."""
-        ...
+        raise NotImplementedError
 
     def verify(self, after: ReadPosition, wanted: Callable[[str], bool]) -> None:
         """Raise if the rows before a mark have changed; later rows do not matter."""
-        ...
+        next(self.chunks(1, after, {}, wanted), None)
 
     def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
-        """Hashes of the first rows that can be read, as in the first chunk."""
-        ...
+        """Return hashes of the first rows that can be read, as in the first chunk."""
+        first = next(self.chunks(PREFIX_LENGTHS[-1], ReadPosition(), {}, wanted), None)
+        return () if first is None else first.starts
 
     def done(self) -> tuple[int, int]:
-        """Bytes of the file on disk read so far, and its size, or 0 if unknown."""
-        ...
+        """Return the bytes of the file on disk read so far, and its size, or 0 if unknown."""
+        raise NotImplementedError
 
 
 def input_changed_error(name: str, mark: ReadPosition) -> DataError:
-    """Error about an input whose first rows, up to a mark, have changed."""
+    """Return the error about an input whose first rows, up to a mark, have changed."""
+    restore = Suggestion("restore the file")
+    rename = Suggestion("give the new data under another name")
     if name == "standard input" or name.startswith("standard input "):
-        remedies = (
-            Suggestion("replay it from its start"),
-            Suggestion("give other data a name of its own", "stdin_name"),
-        )
-    else:
-        remedies = (
-            Suggestion("restore the file"),
-            Suggestion("give the new data under another name"),
-        )
-    return DataError(
-        f"{name} has changed: the {mark.rows:,} rows learned from it before are not as they were",
-        *remedies,
-    )
+        restore = Suggestion("replay it from its start")
+        rename = Suggestion("give other data a name of its own", "stdin_name")
+    text = f"{name} has changed: the {mark.rows:,} rows learned from it before are not as they were"
+    return DataError(text, restore, rename)
 
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+def whole_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one contiguous array."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def prefetch(
     items: Iterator[Item], depth: int = 2, stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Item]:
     """Run an iterator in a separate thread."""
-    waiting: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
-    over = threading.Event()
+    results: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
+    is_over = threading.Event()
 
     def put(kind: str, value: Any) -> bool:
-        while not over.is_set():
-            try:
-                waiting.put((kind, value), timeout=0.1)
+        while not is_over.is_set():
+            with suppress(queue.Full):
+                results.put((kind, value), timeout=0.1)
                 return True
-            except queue.Full:
-                continue
         return False
 
     def run() -> None:
@@ -272,23 +271,21 @@ def prefetch(
         while not stop():
             is_alive = thread.is_alive()
             try:
-                kind, value = waiting.get(timeout=0.1)
+                kind, value = results.get(timeout=0.1)
             except queue.Empty:
                 if is_alive:
                     continue
                 raise MemoryError("the thread that reads the input ended early") from None
-            if stop():
-                return
-            if kind == "error":
+            if kind == "error" and not stop():
                 raise value
-            if kind == "end":
+            if kind != "item" or stop():
                 return
             yield value
     finally:
-        over.set()
+        is_over.set()
 
 
-def mapped(
+def map_in_threads(
     function: Callable[[Item], Result], items: Iterator[Item], workers: int = 2
 ) -> Iterator[Result]:
     """Apply a function to items in a few threads and yield the results in order.

@@ -1,56 +1,58 @@
 """Parquet and Arrow: record batches, validated and cut into chunks of a given number of rows.
 
-A mark holds a hash of the values of the columns, each in a stream of its own, so that neither row
-groups nor batches matter.
+A mark contains a hash of the values of each column, so that row groups and batches do not matter.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.compute as pc
 import pyarrow.ipc
 import pyarrow.parquet
 from xxhash import xxh3_128
 
 from counterpoise.errors import DataError, Suggestion
-from counterpoise.readers.byte_source import Bytes, cannot_read
+from counterpoise.readers.byte_source import Bytes, PythonFile, cannot_read
 from counterpoise.readers.chunk import (
     CHUNK_BYTES,
     LONGEST,
     PREFIX_LENGTHS,
     Chunk,
     ReadPosition,
+    Source,
+    drop_remedy,
     input_changed_error,
     prefetch,
     require_different,
     require_few,
+    whole_array,
 )
 
-MARK = b"ARROW1"
+ARROW_MAGIC = b"ARROW1"
 CONTINUATION = 0xFFFFFFFF
 DESCRIPTION = 1 << 26  # bytes of a description at most
 BODY = 1 << 30  # bytes of a body at most, expanded
 DICTIONARY_BATCH, RECORD_BATCH = 2, 3  # kinds of messages that have a body
+CELL_BYTES = 8  # estimated bytes of any cell
+MAX_EMPTY_ROWS = 1 << 16  # rows of a batch in which every value is missing
+BATCH = 1 << 15  # rows read at a time, at most
 
 
 class Messages:
-    """A stream of messages as pyarrow reads it from a Python file, one whole message at a time."""
-
-    closed = False
+    """A stream of Arrow messages, read one whole message of moderate size at a time."""
 
     def __init__(self, read: Callable[[int], bytes], name: str) -> None:
         self._read, self._name = read, name
         self._message, self._at, self._start = b"", 0, b""
         self._start = self._exactly(8)
-        if self._start.startswith(MARK):  # a file that is read as a stream
+        if self._start.startswith(ARROW_MAGIC):  # a file that is read as a stream
             self._start = b""
 
     def read(self, most: int) -> bytes:
@@ -61,31 +63,27 @@ class Messages:
         self._at += len(data)
         return data
 
-    def close(self) -> None:
-        """Do nothing."""
-
     def _next(self) -> bytes:
         prefix = self._exactly(4)
-        if len(prefix) == 4 and _number("<I", prefix, 0) == CONTINUATION:
+        if prefix == CONTINUATION.to_bytes(4, "little"):
             prefix += self._exactly(4)
         if len(prefix) < 4:
             return prefix
-        length = _number("<i", prefix, len(prefix) - 4)
+        length = int.from_bytes(prefix[-4:], "little", signed=True)
         if length <= 0:
             return prefix
         require_moderate(length, DESCRIPTION, self._name)
         description = self._exactly(length)
         if len(description) < length:
             return prefix + description
-        size = body_length(description, self._name)
-        require_moderate(size, BODY, self._name)
-        body = self._exactly(size)
-        size = expanded(description, lambda at: body[at : at + 8], self._name)
-        require_moderate(size, BODY, self._name)
+        table = FlatTable(description, self._name)
+        require_moderate(table.number(3, "<q"), BODY, self._name)
+        body = self._exactly(table.number(3, "<q"))
+        require_moderate(table.expanded(lambda at: body[at : at + 8]), BODY, self._name)
         return prefix + description + body
 
     def _exactly(self, size: int) -> bytes:
-        """Read exactly so many bytes, fewer only at the end; a pipe may deliver them in parts."""
+        """Read ``size`` bytes, fewer only at the end; a pipe may deliver them in parts."""
         parts, self._start = [self._start[:size]], self._start[size:]
         left = size - len(parts[0])
         while left and (more := self._read(min(left, 1 << 20))):
@@ -99,15 +97,14 @@ def require_moderate_file(path: str, name: str) -> None:
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - 10, 0))
-        length = _number("<i", file.read(4), 0, name)
+        length = int.from_bytes(file.read(4), "little", signed=True)
         if not 0 < length <= size - 10:
             raise DataError(f"{name} cannot be read: it has no footer; it was cut off or damaged")
         require_moderate(length, DESCRIPTION, name)
         file.seek(size - 10 - length)
-        footer = file.read(length)
+        footer = FlatTable(file.read(length), name)
         for slot in (2, 3):  # dictionaries, and batches
-            for at in _vector(footer, _field(footer, _root(footer, name), slot, name), 24, name):
-                offset, described, body = struct.unpack_from("<qi4xq", footer, at)
+            for offset, described, body in footer.structs(slot, "<qi4xq"):
                 if not (0 <= offset <= size and described >= 0 and 0 <= body <= size):
                     raise DataError(f"{name} cannot be read: its footer points beyond its end")
                 require_moderate(described, DESCRIPTION, name)
@@ -120,7 +117,8 @@ def require_moderate_file(path: str, name: str) -> None:
                     file.seek(body + at)
                     return file.read(8)
 
-                require_moderate(expanded(description[start:], peek, name), BODY, name)
+                expanded = FlatTable(description[start:], name).expanded(peek)
+                require_moderate(expanded, BODY, name)
 
 
 def require_moderate(size: int, most: int, name: str) -> None:
@@ -132,92 +130,75 @@ def require_moderate(size: int, most: int, name: str) -> None:
         )
 
 
-def body_length(description: bytes, name: str) -> int:
-    """Bytes of the body of a message, by its flatbuffer."""
-    at = _field(description, _root(description, name), 3, name)
-    return _number("<q", description, at, name) if at else 0
+class FlatTable:
+    """A table of untrusted flatbuffers (https://flatbuffers.dev/internals), its root by default."""
 
+    def __init__(self, data: bytes, name: str, at: int = 0) -> None:
+        self.data, self.name = data, name
+        self.start = at + self._unpack("<I", at)
 
-def expanded(description: bytes, peek: Callable[[int], bytes], name: str) -> int:
-    """Bytes that the compressed buffers of a message expand to; 0 if they are not compressed.
+    def number(self, slot: int, kind: str) -> int:
+        """Return a number, 0 if it is absent."""
+        at = self._field(slot)
+        return self._unpack(kind, at) if at else 0
 
-    ``peek`` returns the 8 bytes of the body at an offset, fewer at its end.
-    """
-    root = _root(description, name)
-    kind, header = (_field(description, root, slot, name) for slot in (1, 2))
-    what = description[kind] if 0 < kind < len(description) else 0
-    if not header or what not in (DICTIONARY_BATCH, RECORD_BATCH):
-        return 0
-    batch = _follow(description, header, name)
-    if what == DICTIONARY_BATCH:
-        data = _field(description, batch, 1, name)
-        batch = _follow(description, data, name) if data else 0
-    if not batch or not _field(description, batch, 3, name):
-        return 0
-    total = 0
-    for at in _vector(description, _field(description, batch, 2, name), 16, name):
-        offset, length = struct.unpack_from("<qq", description, at)
-        start = peek(offset) if length >= 8 and 0 <= offset <= BODY else b""
-        if len(start) == 8:
-            total += max(0, _number("<q", start, 0))  # -1 says that it is not compressed
-    return total
+    def table(self, slot: int) -> FlatTable | None:
+        """Return a nested table, None if it is absent."""
+        at = self._field(slot)
+        return FlatTable(self.data, self.name, at) if at else None
 
+    def structs(self, slot: int, kind: str) -> Iterator[tuple[int, ...]]:
+        """Return the structs of a vector."""
+        field, size = self._field(slot), struct.calcsize(kind)
+        at = field + self._unpack("<I", field) if field else 0
+        count = self._unpack("<I", at) if field else 0
+        if at + 4 + size * count > len(self.data) and count:
+            raise self._damaged()
+        return struct.iter_unpack(kind, self.data[at + 4 : at + 4 + size * count])
 
-# Flatbuffers: https://flatbuffers.dev/internals
+    def expanded(self, peek: Callable[[int], bytes]) -> int:
+        """Return the bytes to which the compressed buffers of this message expand, 0 if none.
 
+        ``peek`` returns the 8 bytes of the body at an offset, fewer at its end.
+        """
+        kind, batch = self.number(1, "<B"), self.table(2)
+        if batch is not None and kind == DICTIONARY_BATCH:
+            batch = batch.table(1)
+        if batch is None or kind not in (DICTIONARY_BATCH, RECORD_BATCH) or not batch._field(3):
+            return 0
+        total = 0
+        for offset, length in batch.structs(2, "<qq"):
+            start = peek(offset) if length >= 8 and 0 <= offset <= BODY else b""
+            if len(start) == 8:  # -1 for a buffer that is not compressed
+                total += max(0, int.from_bytes(start, "little", signed=True))
+        return total
 
-def _root(data: bytes, name: str) -> int:
-    return _follow(data, 0, name)
+    def _field(self, slot: int) -> int:
+        """Return the index of a field, 0 if it is absent."""
+        virtual = self.start - self._unpack("<i", self.start)
+        entry = 4 + 2 * slot
+        if entry >= self._unpack("<H", virtual):
+            return 0
+        offset = self._unpack("<H", virtual + entry)
+        return self.start + offset if offset else 0
 
+    def _unpack(self, kind: str, at: int) -> int:
+        if not 0 <= at <= len(self.data) - struct.calcsize(kind):
+            raise self._damaged()
+        found: int = struct.unpack_from(kind, self.data, at)[0]
+        return found
 
-def _follow(data: bytes, at: int, name: str) -> int:
-    """Target of an offset."""
-    return at + _number("<I", data, at, name)
-
-
-def _field(data: bytes, table: int, slot: int, name: str) -> int:
-    """Position of a field of a table, or 0 if it is absent."""
-    virtual = table - _number("<i", data, table, name)
-    place = 4 + 2 * slot
-    if place >= _number("<H", data, virtual, name):
-        return 0
-    offset = _number("<H", data, virtual + place, name)
-    return table + offset if offset else 0
-
-
-def _vector(data: bytes, field: int, size: int, name: str) -> range:
-    """Positions of the structs of a vector; none if it is absent."""
-    if not field:
-        return range(0)
-    at = _follow(data, field, name)
-    count = _number("<I", data, at, name)
-    if at + 4 + size * count > len(data):
-        raise _damaged(name)
-    return range(at + 4, at + 4 + size * count, size)
-
-
-def _number(kind: str, data: bytes, at: int, name: str = "") -> int:
-    if not 0 <= at <= len(data) - struct.calcsize(kind):
-        raise _damaged(name)
-    found: int = struct.unpack_from(kind, data, at)[0]
-    return found
-
-
-def _damaged(name: str) -> DataError:
-    return DataError(f"{name} cannot be read: an Arrow message is damaged")
-
-
-CELL = 8  # bytes that any cell is taken to need
-NOTHING = 1 << 16  # rows of a batch in which every value is missing
+    def _damaged(self) -> DataError:
+        return DataError(f"{self.name} cannot be read: an Arrow message is damaged")
 
 
 def plain(batch: pa.RecordBatch, source: str) -> Iterator[pa.Table]:
-    """Yield the rows of a batch with columns of float64, whole numbers, text, booleans or times.
+    """Yield the rows of a batch with columns of float64, integers, text, booleans or times.
 
     They come in several tables if a dictionary would make them very large.
     """
     batch.validate(full=True)
-    if batch.num_rows > NOTHING + 8 * batch.get_total_buffer_size():
+    if batch.num_rows > MAX_EMPTY_ROWS + 8 * batch.get_total_buffer_size():
         raise DataError(f"{source}: a batch of {batch.num_rows:,} rows without values")
     names = list(batch.schema.names)
     require_different(names, source)
@@ -228,7 +209,7 @@ def plain(batch: pa.RecordBatch, source: str) -> Iterator[pa.Table]:
 
 
 def is_category(kind: pa.DataType) -> bool:
-    """Return whether a type says that its numbers are categories."""
+    """Return whether a type is of categories that are numbers."""
     if not pa.types.is_dictionary(kind):
         return False
     value = kind.value_type
@@ -236,21 +217,12 @@ def is_category(kind: pa.DataType) -> bool:
     return bool(number or pa.types.is_decimal(value))
 
 
-def sizes(table: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Estimated bytes of each row, of shape (rows,), independent of its batch."""
-    total = np.full(table.num_rows, CELL * table.num_columns, dtype=np.int64)
-    for column in table.columns:
-        if pa.types.is_string(column.type):
-            total += pc.binary_length(column).fill_null(0).to_numpy()
-    return total
-
-
 def _sound(column: pa.Array) -> pa.Array:
     """Convert text views to plain text if a null has content, which would crash pyarrow's casts."""
     if pa.types.is_dictionary(column.type):
-        words = _sound(column.dictionary)
-        same = words is column.dictionary
-        return column if same else pa.DictionaryArray.from_arrays(column.indices, words)
+        values = _sound(column.dictionary)
+        is_same = values is column.dictionary
+        return column if is_same else pa.DictionaryArray.from_arrays(column.indices, values)
     if not pa.types.is_string_view(column.type) or not column.null_count:
         return column
     views = np.frombuffer(column.buffers()[1], dtype=np.int64).reshape(-1, 2)
@@ -260,7 +232,7 @@ def _sound(column: pa.Array) -> pa.Array:
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch, or slices of it if decoding its dictionaries would take much more memory."""
+    """Yield the batch, or slices of it if decoding its dictionaries takes much more memory."""
     total = np.zeros(batch.num_rows, dtype=np.int64)
     for column in batch.columns:
         if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
@@ -301,7 +273,7 @@ def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
             raise DataError(
                 f"{source}, column {name!r}: a text of {length:,} bytes, longer than "
                 f"{LONGEST >> 20} MB",
-                Suggestion("leave the column out", "columns", {name: "drop"}),
+                drop_remedy(name),
             )
         return text.cast(pa.string())
     simple = pa.types.is_boolean(kind) or pa.types.is_null(kind)
@@ -310,36 +282,25 @@ def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
     raise DataError(
         f"{source}, column {name!r}: values of type {kind} cannot be learned",
         Suggestion("convert them to text or numbers"),
-        Suggestion("leave the column out", "columns", {name: "drop"}),
+        drop_remedy(name),
     )
 
 
-BATCH = 1 << 15  # rows read at a time, at most
+class ColumnarSource(Source):
+    """An input of Arrow record batches; subclasses yield them."""
 
+    reads_ahead = True  # in another thread, while rows are learned
 
-class ColumnarSource:
-    """A Parquet file, or an Arrow file or stream."""
-
-    def __init__(self, path: str, name: str, parquet: bool) -> None:
-        self.path, self.name, self.parquet = path, name, parquet
+    def __init__(self, path: str, name: str) -> None:
+        self.path, self.name = path, name
         self.unhashed: frozenset[str] = frozenset()
-        self.left = False  # such a file is whole, or cannot be read
         self._rows, self._total = 0, 0
         self._offered: tuple[str, ...] = ()
         self._categorical: set[str] = set()
 
     def done(self) -> tuple[int, int]:
-        """Rows read so far and in total, instead of bytes."""
+        """Return the rows read so far and in total, instead of bytes."""
         return self._rows, self._total
-
-    def verify(self, after: ReadPosition, wanted: Callable[[str], bool]) -> None:
-        """Raise if the rows before a mark have changed."""
-        next(self.chunks(1, after, {}, wanted), None)
-
-    def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
-        """Hashes of the first rows."""
-        first = next(self.chunks(PREFIX_LENGTHS[-1], ReadPosition(), {}, wanted), None)
-        return () if first is None else first.starts
 
     def chunks(
         self,
@@ -349,11 +310,12 @@ class ColumnarSource:
         wanted: Callable[[str], bool],
         until: int | None = None,
     ) -> Iterator[Chunk]:
-        """Read the rows after a mark; see :class:`~counterpoise.readers.chunk.Source`."""
+        """Read the rows after a mark."""
         hashes = _Hashes()
-        self._rows, cutter = 0, _Cutter(rows)
+        self._rows, cutter = 0, _RowCutter(rows)
+        tables = self._tables(wanted)
         try:
-            for table in self._read_ahead(self._tables(wanted)):
+            for table in prefetch(tables, depth=1) if self.reads_ahead else tables:
                 if self._rows < after.rows:
                     old = table.slice(0, after.rows - self._rows)
                     table = table.slice(old.num_rows)
@@ -366,35 +328,40 @@ class ColumnarSource:
         except OSError as error:
             raise cannot_read(self.name, error) from None
         except (pa.ArrowException, UnicodeDecodeError) as error:
-            raise DataError(f"{self.name} cannot be read: {_words(error)}") from None
+            text = " ".join(str(error).split())[:200]
+            raise DataError(f"{self.name} cannot be read: {text}") from None
         if self._rows < after.rows:
             raise input_changed_error(self.name, after)
         for rest in cutter.rest():
             yield replace(self._chunk(rest, hashes), last=True)
 
-    def _read_ahead(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Read a file in another thread, while its rows are learned."""
-        return prefetch(tables, depth=1)
+    def _batches(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
+        """Yield batches of the wanted columns."""
+        raise NotImplementedError
 
     def _tables(self, wanted: Callable[[str], bool]) -> Iterator[pa.Table]:
         for batch in self._batches(wanted):
             self._categorical |= {f.name for f in batch.schema if is_category(f.type)}
             yield from plain(batch, self.name)
 
+    def _select(self, names: Sequence[str], wanted: Callable[[str], bool]) -> list[str]:
+        """Return the wanted columns of all; raise if there are too many."""
+        self._offered = tuple(names)
+        columns = [name for name in names if wanted(name)]
+        require_few(len(columns), self.name)
+        return columns
+
     def _chunk(self, table: pa.Table, hashes: _Hashes) -> Chunk:
         hashes.add(self._hashed(table))
         first, self._rows = self._rows + 1, self._rows + table.num_rows
-        columns = {name: _whole(table[name]) for name in table.column_names}
-        mark = ReadPosition(self._rows, 0, hashes.digest())
-        starts = _starts(self._hashed(table)) if first == 1 else ()
         return Chunk(
             self.name,
             first,
             table.num_rows,
-            columns,
-            mark,
+            {name: whole_array(table[name]) for name in table.column_names},
+            ReadPosition(self._rows, 0, hashes.digest()),
             offered=self._offered,
-            starts=starts,
+            starts=_starts(self._hashed(table)) if first == 1 else (),
             categorical=frozenset(self._categorical),
         )
 
@@ -402,53 +369,50 @@ class ColumnarSource:
         """Return the columns on which marks depend."""
         return table.select([name for name in table.column_names if name not in self.unhashed])
 
+
+class ArrowSource(ColumnarSource):
+    """An Arrow file or stream."""
+
     def _batches(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
-        if self.parquet:
-            if self.path == "-":
-                raise DataError(
-                    "Parquet cannot be read from standard input: its index is at the end; "
-                    "give the file"
-                )
-            yield from self._row_groups(wanted)
-            return
         source = Bytes(self.path, self.name)
         try:
-            if self.path != "-" and source.begins(MARK):
+            if self.path != "-" and source.begins(ARROW_MAGIC):
                 require_moderate_file(self.path, self.name)
                 with pa.OSFile(self.path) as file, pa.ipc.open_file(file) as reader:
                     for i in range(reader.num_record_batches):
-                        yield self._only(reader.get_batch(i), wanted)
+                        batch = reader.get_batch(i)
+                        yield batch.select(self._select(batch.schema.names, wanted))
             else:
-                messages = Messages(source.raw, self.name)
+                messages = PythonFile(Messages(source.raw, self.name).read)
                 with pa.ipc.open_stream(pa.PythonFile(messages, "r")) as reader:
                     for batch in reader:
-                        yield self._only(batch, wanted)
+                        yield batch.select(self._select(batch.schema.names, wanted))
         finally:
             source.close()
 
-    def _row_groups(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
-        """Batches of a Parquet file, with fewer rows if rows are large."""
+
+class ParquetSource(ColumnarSource):
+    """A Parquet file."""
+
+    def _batches(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
+        if self.path == "-":
+            raise DataError(
+                "Parquet cannot be read from standard input: its index is at the end; give the file"
+            )
         with pa.parquet.ParquetFile(self.path, buffer_size=1 << 16, pre_buffer=False) as file:
             metadata, schema = file.metadata, file.schema_arrow
-        self._total, self._offered = metadata.num_rows, tuple(schema.names)
-        columns = [name for name in self._offered if wanted(name)] or list(self._offered)
-        require_few(len(columns), self.name)
-        # Text that is kept once for many rows is read as such, for it may be long.
+        self._total = metadata.num_rows
+        columns = self._select(schema.names, wanted) or schema.names
+        # Text that is stored once for many rows is read as a dictionary, because it may be long.
         text = [f.name for f in schema if f.type in (pa.string(), pa.large_string())]
         with pa.parquet.ParquetFile(
             self.path, read_dictionary=text, buffer_size=1 << 16, pre_buffer=False
         ) as file:
             yield from file.iter_batches(_batch_rows(metadata, len(columns)), columns=columns)
 
-    def _only(self, batch: pa.RecordBatch, wanted: Callable[[str], bool]) -> pa.RecordBatch:
-        self._offered = tuple(batch.schema.names)
-        columns = [j for j, name in enumerate(self._offered) if wanted(name)]
-        require_few(len(columns), self.name)
-        return batch.select(columns)
 
-
-class _Cutter:
-    """Cuts rows into chunks of a number of rows, or fewer if they reach a number of bytes."""
+class _RowCutter:
+    """Rows that are cut into chunks of a number of rows, or fewer if they reach CHUNK_BYTES."""
 
     def __init__(self, rows: int) -> None:
         self.most = rows
@@ -457,7 +421,10 @@ class _Cutter:
 
     def add(self, table: pa.Table) -> Iterator[pa.Table]:
         """Add rows; yield the chunks that are now complete."""
-        each = sizes(table)
+        each = np.full(table.num_rows, CELL_BYTES * table.num_columns, dtype=np.int64)
+        for column in table.columns:
+            if pa.types.is_string(column.type):
+                each += pc.binary_length(column).fill_null(0).to_numpy()
         while table.num_rows:
             ends = self._bytes + np.cumsum(each)
             rows = min(self.most - self._rows, int(np.searchsorted(ends, CHUNK_BYTES)) + 1)
@@ -471,15 +438,14 @@ class _Cutter:
     def rest(self) -> Iterator[pa.Table]:
         """Yield the rows after the last complete chunk, if there are any."""
         if self._open:
-            joined = len(self._open) > 1
-            mixed = joined and any(t.schema != self._open[0].schema for t in self._open)
-            how = "permissive" if mixed else "none"  # pieces of a frame may differ in their numbers
-            yield pa.concat_tables(self._open, promote_options=how) if joined else self._open[0]
+            is_mixed = any(t.schema != self._open[0].schema for t in self._open)
+            how = "permissive" if is_mixed else "none"  # parts of a frame may have other numbers
+            yield pa.concat_tables(self._open, promote_options=how)
         self._open, self._rows, self._bytes = [], 0, 0
 
 
 class _Hashes:
-    """A hash of each column, fed value by value."""
+    """A hash of each column, updated value by value: batches do not matter."""
 
     def __init__(self) -> None:
         self._by_column: dict[str, tuple[str, Any, Any]] = {}
@@ -492,7 +458,7 @@ class _Hashes:
             )
             for part in column.chunks:
                 if pa.types.is_string(part.type):
-                    length = pa.compute.binary_length(part).fill_null(-1)
+                    length = pc.binary_length(part).fill_null(-1)
                     lengths.update(np.ascontiguousarray(length))
                     offsets = np.frombuffer(part.buffers()[1], np.int32)[part.offset :]
                     start, end = offsets[0], offsets[len(part)]
@@ -514,7 +480,7 @@ class _Hashes:
 
 
 def _starts(table: pa.Table) -> tuple[str, ...]:
-    """Hashes of the first rows."""
+    """Return hashes of the first rows."""
     result = []
     for rows in PREFIX_LENGTHS:
         if rows <= table.num_rows:
@@ -528,18 +494,10 @@ def _numbers(array: pa.Array) -> Any:
     return np.ascontiguousarray(array.to_numpy(zero_copy_only=False))
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
 def _batch_rows(metadata: Any, columns: int) -> int:
-    """Rows of a Parquet file to read at a time, by the sizes in its metadata."""
-    largest = float(CELL * columns)
+    """Return the rows of a Parquet file to read at a time, by the sizes in its metadata."""
+    largest = float(CELL_BYTES * columns)
     for i in range(metadata.num_row_groups):
         group = metadata.row_group(i)
         largest = max(largest, group.total_byte_size / max(group.num_rows, 1))
     return int(min(BATCH, max(1.0, 4 * CHUNK_BYTES / largest)))
-
-
-def _words(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

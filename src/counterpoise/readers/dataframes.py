@@ -1,11 +1,11 @@
-"""Data frames as a source of chunks: pandas, polars, pyarrow, and whatever speaks Arrow.
+"""Data frames as a source of chunks: pandas, polars, pyarrow, and any Arrow stream.
 
-Rows are cut into the same chunks as those of a Parquet file, however they come: whole, lazily, or
-in pieces. Frames are not files: nothing is known of them afterwards.
+Rows are cut into the same chunks as those of a Parquet file, independent of their batches.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.errors import DataError, Suggestion
-from counterpoise.readers.chunk import require_different, require_few
+from counterpoise.readers.chunk import drop_remedy, require_different
 from counterpoise.readers.columnar import BATCH, ColumnarSource
 
 NAME = "the frame"
@@ -22,7 +22,9 @@ ARROW_UNITS = ("[s]", "[ms]", "[us]", "[ns]")
 
 
 class FrameSource(ColumnarSource):
-    """The rows of a frame, perhaps with columns beside it."""
+    """The rows of a frame, perhaps with columns next to it."""
+
+    reads_ahead = False  # an iterable may not work in another thread
 
     def __init__(
         self,
@@ -31,7 +33,7 @@ class FrameSource(ColumnarSource):
         name: str = NAME,
         label: str | None = None,
     ) -> None:
-        super().__init__("-", name, parquet=False)
+        super().__init__(name, name)
         self._label = label
         self._frame, self._beside = frame, dict(beside or {})
         self._types: dict[str, tuple[pa.DataType, str]] = {}
@@ -40,10 +42,6 @@ class FrameSource(ColumnarSource):
     def offered(self) -> tuple[str, ...]:
         """All columns that it has, once a row was read."""
         return self._offered
-
-    def _read_ahead(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Read in the thread of the caller: an iterable may not work in another one."""
-        return tables
 
     @property
     def is_in_memory(self) -> bool:
@@ -55,84 +53,75 @@ class FrameSource(ColumnarSource):
         for table in tables(self._frame, self.name, self._label):
             names = [*table.column_names, *self._beside]
             require_different(names, self.name)
-            self._offered = tuple(names)
             for name, column in self._beside.items():
                 table = table.append_column(name, column.slice(at, table.num_rows))
             at += table.num_rows
-            columns = [name for name in names if wanted(name)]
-            require_few(len(columns), self.name)
+            columns = self._select(names, wanted)
             yield from table.select(columns).to_batches(max_chunksize=BATCH)
         for name, column in self._beside.items():
             if len(column) != at:
                 raise DataError(f"{self.name} has {at:,} rows, but {name!r} has {len(column):,}")
 
     def _tables(self, wanted: Callable[[str], bool]) -> Iterator[pa.Table]:
-        return map(self._alike, super()._tables(wanted))
+        return map(self._cast_alike, super()._tables(wanted))
 
-    def _alike(self, table: pa.Table) -> pa.Table:
-        """Return the same rows with the types of the pieces before, if no value changes."""
+    def _cast_alike(self, table: pa.Table) -> pa.Table:
+        """Return the same rows with the types of the batches before, if no value changes."""
         for j, field in enumerate(table.schema):
             now = field.type
             family = "category" if field.name in self._categorical else _family(now)
-            before, known = self._types.get(field.name, (now, family))
+            before, previous = self._types.get(field.name, (now, family))
             if pa.types.is_null(before):
-                before, known = now, family
+                before, previous = now, family
             elif pa.types.is_null(now):
-                family = known
-            elif before != now and known == family and family in ("number", "category"):
+                family = previous
+            elif before != now and previous == family and family in ("number", "category"):
                 before = pa.float64()
-            if family == known:
+            if family == previous:
                 with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
                     if before != now:
                         column = table[field.name].cast(before, safe=family == "time")
                         table = table.set_column(j, field.name, column)
-                    self._types[field.name] = before, known
+                    self._types[field.name] = before, previous
                     continue
             raise DataError(
                 f"{self.name}: column {field.name!r} holds values of type {now} ({family}) in one "
-                f"piece, and of type {before} ({known}) in those before it",
+                f"piece, and of type {before} ({previous}) in those before it",
                 Suggestion("convert it to what it was"),
-                Suggestion("leave the column out", "columns", {field.name: "drop"}),
+                drop_remedy(field.name),
             )
         return table
 
 
 def tables(frame: Any, name: str = NAME, label: str | None = None) -> Iterator[pa.Table]:
-    """Yield the rows of a frame as tables of Arrow; raise if it is none.
+    """Yield the rows of a frame as tables of Arrow; raise if it is not a frame.
 
     Intervals become text, except in the column of labels, where they are refused.
     """
-    kind = type(frame)
     if isinstance(frame, (np.ndarray, list)):
         yield _of_array(np.asarray(frame), name)
-    elif isinstance(frame, pa.Table):
-        yield frame
-    elif isinstance(frame, pa.RecordBatch):
-        yield pa.Table.from_batches([frame])
-    elif isinstance(frame, pa.RecordBatchReader):
-        yield from (pa.Table.from_batches([batch]) for batch in frame)
     elif is_lazy(frame):
         yield from _of_lazy(frame, name)
     elif hasattr(frame, "iloc") and hasattr(frame, "columns"):
         yield _of_pandas(frame, name, label)
     elif hasattr(frame, "__arrow_c_stream__"):
-        reader = _stream(frame, name)
-        yield from (pa.Table.from_batches([batch], reader.schema) for batch in _read(reader, name))
+        reader = _open_stream(frame, name)
+        yield from (pa.Table.from_batches([batch], reader.schema) for batch in reader)
         yield reader.schema.empty_table()
     elif isinstance(frame, Mapping):
         yield _columns(list(frame), [frame[column] for column in frame], name)
     elif isinstance(frame, Iterable) and not isinstance(frame, (str, bytes)):
-        for piece in frame:
-            yield from tables(piece, name, label)
+        for part in frame:
+            yield from tables(part, name, label)
     else:
         raise TypeError(
-            f"{kind.__name__} is no frame; give one of pandas, polars or pyarrow, an array, or "
-            "what has __arrow_c_stream__"
+            f"{type(frame).__name__} is no frame; give one of pandas, polars or pyarrow, an array, "
+            "or what has __arrow_c_stream__"
         )
 
 
 def is_lazy(frame: Any) -> bool:
-    """Return whether a frame is a LazyFrame of polars, which holds no rows yet."""
+    """Return whether a frame is a LazyFrame of polars, which contains no rows yet."""
     kind = type(frame)
     return kind.__name__ == "LazyFrame" and kind.__module__.partition(".")[0] == "polars"
 
@@ -141,14 +130,13 @@ def column_names(frame: Any) -> list[str] | None:
     """Return the names of the columns of a frame; None if it has none, or shows them late."""
     if isinstance(frame, (np.ndarray, list)) or is_lazy(frame):
         return None
-    if isinstance(frame, (pa.Table, pa.RecordBatch, pa.RecordBatchReader)):
+    if isinstance(getattr(frame, "schema", None), pa.Schema):
         return list(frame.schema.names)
-    if hasattr(frame, "columns"):
-        return [str(column) for column in frame.columns]
-    return [str(column) for column in frame] if isinstance(frame, Mapping) else None
+    columns = frame if isinstance(frame, Mapping) else getattr(frame, "columns", None)
+    return None if columns is None else [str(column) for column in columns]
 
 
-def _stream(frame: Any, name: str) -> pa.RecordBatchReader:
+def _open_stream(frame: Any, name: str) -> pa.RecordBatchReader:
     """Return a reader of a frame; raise for the first column that Arrow cannot represent."""
     try:
         return pa.RecordBatchReader.from_stream(frame)
@@ -170,7 +158,7 @@ def _refused(name: str, column: str, what: str, row: int | None = None) -> DataE
             "convert it, for example with astype(str), or with pandas.to_numeric(column, "
             "errors='coerce')"
         ),
-        Suggestion("leave the column out", "columns", {column: "drop"}),
+        drop_remedy(column),
     )
 
 
@@ -205,31 +193,30 @@ def _columns(names: list[Any], columns: list[Any], name: str) -> pa.Table:
 
 def _array(column: Any, text: str, name: str) -> Any:
     """Return a column as Arrow has it, NaN as missing; ``text`` and ``name`` are for messages."""
-    array, rows = _converted(column), 0
+    array = _converted(column)
     if array is None:
-        values = [*column, None]
-        rows = len(values)
-        array = _converted(np.array(values, dtype=object)[:-1])
+        values = list(column)
+        array = _converted(_objects(values))
     if array is not None:
         if isinstance(array.type, pa.BaseExtensionType):  # such as periods
             raise _refused(name, text, f"values of type {getattr(column, 'dtype', array.type)}")
         return array
-    low, high = 0, rows - 1  # values[:low] can be converted, values[:high] cannot
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _converted(np.array([*values[:middle], None], dtype=object)[:-1]) is None:
-            high = middle
-        else:
-            low = middle
-    value = values[low]
+    prefixes = range(1, len(values) + 1)
+    row = bisect_left(prefixes, True, key=lambda k: _converted(_objects(values[:k])) is None)
+    value = values[row]
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         what = f"an integer of about {round(value.bit_length() * 0.30103):,} digits"
     else:
         what = f"{repr(value)[:60]} (type {type(value).__name__})"
-        before = [one for one in values[:low] if not _is_missing(one)]
+        before = [one for one in values[:row] if not _is_missing(one)]
         if before:
             what += f" after {repr(before[-1])[:60]} (type {type(before[-1]).__name__})"
-    raise _refused(name, text, what, low)
+    raise _refused(name, text, what, row)
+
+
+def _objects(values: list[Any]) -> Any:
+    """Return an array (n,) of objects, also if these are sequences."""
+    return np.array([*values, None], dtype=object)[:-1]
 
 
 def _is_missing(value: Any) -> bool:
@@ -264,27 +251,18 @@ def _of_array(X: Any, name: str) -> pa.Table:
 
 
 def _of_lazy(frame: Any, name: str) -> Iterator[pa.Table]:
-    """Collect a LazyFrame of polars, in pieces if it can."""
+    """Collect a LazyFrame of polars, in batches if it can."""
     try:
+        found = False
         if hasattr(frame, "collect_batches"):
-            found = False
-            for piece in frame.collect_batches(chunk_size=BATCH, maintain_order=True):
+            for batch in frame.collect_batches(chunk_size=BATCH, maintain_order=True):
                 found = True
-                yield piece.to_arrow()
-            if found:
-                return
-        yield frame.collect().to_arrow()
+                yield batch.to_arrow()
+        if not found:
+            yield frame.collect().to_arrow()
     except Exception as error:
         what = " ".join(str(error).split())[:200]
         raise DataError(f"{name} is a LazyFrame that cannot be collected: {what}") from None
-
-
-def _read(reader: Any, name: str) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from reader
-    except (pa.ArrowException, OSError) as error:
-        what = " ".join(str(error).split())[:200]
-        raise DataError(f"{name} cannot be read: {what}") from None
 
 
 def _family(kind: pa.DataType) -> str:

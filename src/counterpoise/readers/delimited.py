@@ -13,15 +13,15 @@ import pyarrow.csv
 
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.readers._records import Cells
-from counterpoise.readers.chunk import Chunk, require_different, require_few
-from counterpoise.readers.text_source import RecordBlock
+from counterpoise.readers.chunk import require_different, require_few, whole_array
+from counterpoise.readers.text_source import RecordBlock, TextFormat
 
-MOST_FIELDS = 1_000_000  # of a record
-SIGNS = ";\t|,"  # between fields, in files that have other signs than they are read by
+MAX_FIELDS = 1_000_000  # of a record
+DELIMITERS = ";\t|,"  # of files that are read by another one
 RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
-class Delimited:
+class Delimited(TextFormat):
     """Text with a delimiter between fields, and quotes around those that need them."""
 
     def __init__(self, delimiter: str = ",", header: bool = True) -> None:
@@ -29,10 +29,10 @@ class Delimited:
         self.names: list[str] = []
 
     def records(self) -> Cells:
-        """Return a walker over records."""
+        """Return a scanner that recognizes quotes."""
         return Cells(ord(self.delimiter))
 
-    def begin(self, name: str, header: bytes) -> None:
+    def read_header(self, name: str, header: bytes) -> None:
         """Take the names of the columns from the first record."""
         if header.lstrip().startswith((b'{"', b"{}")):
             raise DataError(
@@ -42,39 +42,36 @@ class Delimited:
         self.names = [cell.strip() or f"column {j + 1}" for j, cell in enumerate(cells)]
         require_different(self.names, name)
 
-    def check(self, records: Any, name: str, row: int) -> None:
-        """Nothing can be wrong before parsing."""
-
     def parse(
-        self, piece: RecordBlock, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
-    ) -> Chunk:
-        """Parse whole records; columns known to be numeric are parsed as numbers."""
+        self, block: RecordBlock, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
+    ) -> dict[str, Any]:
+        """Parse columns of numbers as numbers, all others as text."""
         if not self.names:
-            cells = self._fields(piece.data, name)
+            cells = self._fields(block.data, name)
             self.names = [f"column {j + 1}" for j in range(len(cells))]
         columns = [column for column in self.names if wanted(column)] or self.names
         require_few(len(columns), name)
         types = {c: pa.float64() if kinds.get(c) == "number" else pa.string() for c in columns}
         try:
-            table = self._read(piece.data, name, piece.first, columns, types)
+            table = self._read(block.data, name, block.first, columns, types)
         except _ConversionError:
             as_bytes = dict.fromkeys(columns, pa.binary())
-            table = self._read(piece.data, name, piece.first, columns, as_bytes)
-            table = pa.table({c: _decoded(table[c], c, name, piece.first) for c in columns})
-        if table.num_rows != piece.rows:
+            table = self._read(block.data, name, block.first, columns, as_bytes)
+            table = pa.table({c: _decode(table[c], c, name, block.first) for c in columns})
+        if table.num_rows != block.rows:
             raise DataError(
-                f"{name}, rows {piece.first} to {piece.first + piece.rows - 1}: quotes and line "
+                f"{name}, rows {block.first} to {block.first + block.rows - 1}: quotes and line "
                 "ends do not match; put quotes around whole fields only"
             )
-        found = {c: _joined(table[j]) for j, c in enumerate(columns)}
-        offered = tuple(self.names)
-        return Chunk(name, piece.first, piece.rows, found, piece.mark, cells=True, offered=offered)
+        arrays = map(whole_array, table.columns)
+        found = dict(zip(columns, arrays, strict=True))
+        return {"columns": found, "cells": True, "offered": tuple(self.names)}
 
     def _fields(self, data: bytes, name: str) -> list[str]:
-        """Fields of the first record."""
+        """Return the fields of the first record."""
         end, _ = self.records().take(data, 0, 1)
-        if data.count(self.delimiter.encode(), 0, end) >= MOST_FIELDS:
-            raise DataError(f"{name}: more than {MOST_FIELDS:,} columns; is the delimiter right?")
+        if data.count(self.delimiter.encode(), 0, end) >= MAX_FIELDS:
+            raise DataError(f"{name}: more than {MAX_FIELDS:,} columns; is the delimiter right?")
         try:
             text = io.StringIO(data.decode(), newline="")
             return next(filter(None, csv.reader(text, delimiter=self.delimiter)), [])
@@ -106,14 +103,16 @@ class Delimited:
             ragged = RAGGED.search(str(error))
             if ragged:
                 row, expected, found, text = ragged.groups()
+                shown = text if len(text) <= 60 else f"{text[:60]}..."
                 raise DataError(
                     f"{name}, row {first - 1 + int(row)}: {found} fields, expected {expected}: "
-                    f"{_shown(text)}",
+                    f"{shown!r}",
                     *other_delimiter(self.names),
                 ) from None
             if "conversion error" in str(error):
                 raise _ConversionError from None
-            raise DataError(f"{name}, after row {first - 1}: {_first_line(error)}") from None
+            line = " ".join(str(error).split("\n")[0].split())[:200]
+            raise DataError(f"{name}, after row {first - 1}: {line}") from None
 
 
 class _ConversionError(Exception):
@@ -121,13 +120,13 @@ class _ConversionError(Exception):
 
 
 def other_delimiter(names: Sequence[str]) -> list[Suggestion]:
-    """What to do about a table of one column that looks like several."""
-    signs = [sign for sign in SIGNS if len(names) == 1 and sign in names[0]]
-    return [Suggestion("say what is between fields", "delimiter", sign) for sign in signs[:1]]
+    """Return what to do about a table of one column that looks like several."""
+    found = [one for one in DELIMITERS if len(names) == 1 and one in names[0]]
+    return [Suggestion("say what is between fields", "delimiter", one) for one in found[:1]]
 
 
-def _decoded(column: pa.ChunkedArray, name: str, source: str, first: int) -> pa.ChunkedArray:
-    """Text of a column read as bytes."""
+def _decode(column: pa.ChunkedArray, name: str, source: str, first: int) -> pa.ChunkedArray:
+    """Return the text of a column read as bytes."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -140,15 +139,3 @@ def _decoded(column: pa.ChunkedArray, name: str, source: str, first: int) -> pa.
                     "convert the file, for example with iconv -f LATIN1 -t UTF-8"
                 ) from None
         raise
-
-
-def _joined(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _shown(text: str, most: int = 60) -> str:
-    return repr(text if len(text) <= most else text[:most] + "...")
-
-
-def _first_line(error: Exception) -> str:
-    return re.sub(r"\s+", " ", str(error).split("\n")[0])[:200]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.readers.chunk import Source
-from counterpoise.readers.columnar import ColumnarSource
+from counterpoise.readers.columnar import ArrowSource, ParquetSource
 from counterpoise.readers.delimited import Delimited
 from counterpoise.readers.jsonlines import JsonLines
 from counterpoise.readers.libsvm import LABEL, LibSVM
@@ -23,7 +23,7 @@ FORMATS = {
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc", ".arrows"),
 }
-STANDARD_INPUT = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")  # other names of it
+STANDARD_INPUT = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")  # other names of -
 COMPRESSED = (".gz", ".zst", ".zstd", ".bz2", ".xz", ".zip")
 
 
@@ -102,8 +102,7 @@ def source(
     stdin_name : str, optional
         Name of standard input in messages.
     complete : bool, default=True
-        Whether a last line of text without a line end is a row. Otherwise it is left for later,
-        in a file that may still be growing.
+        Whether a last line of text without a line end is a row, also in a file that may grow.
 
     Returns
     -------
@@ -124,17 +123,16 @@ def source(
         name = f"standard input {stdin_name!r}" if stdin_name else "standard input"
     kind = format or format_of(path)
     if kind in ("parquet", "arrow"):
-        return ColumnarSource(path, name, kind == "parquet")
-    dialects: dict[str, Callable[[], TextFormat]] = {
-        "csv": lambda: Delimited(delimiter or ",", header),
-        "tsv": lambda: Delimited(delimiter or "\t", header),
-        "jsonl": JsonLines,
-        "libsvm": LibSVM,
-    }
+        return (ParquetSource if kind == "parquet" else ArrowSource)(path, name)
+
+    def make(kind: str) -> TextFormat:
+        if kind in ("csv", "tsv"):
+            return Delimited(delimiter or {"csv": ",", "tsv": "\t"}[kind], header)
+        return JsonLines() if kind == "jsonl" else LibSVM()
 
     def guess(start: bytes) -> TextFormat:
-        """Return the dialect of standard input by its first bytes, JSON or CSV."""
-        return dialects["jsonl" if start[:1] in (b"{", b"[") else "csv"]()
+        """Return the format of standard input by its first bytes, JSON or CSV."""
+        return make("jsonl" if start[:1] in (b"{", b"[") else "csv")
 
-    unsaid = path == "-" and format is None
-    return TextSource(path, name, dialects[kind](), live, complete, guess if unsaid else None)
+    is_unnamed = path == "-" and format is None
+    return TextSource(path, name, make(kind), live, complete, guess if is_unnamed else None)

@@ -1,7 +1,7 @@
 """JSON lines, or an array: whole lines parsed by pyarrow, or one by one if necessary.
 
-A field that a row does not have is 0; ``null`` is a missing value. pyarrow's reader does not tell
-the two apart, so lines are taken one by one where the word occurs.
+A field that a row does not have is 0; ``null`` is a missing value. pyarrow's reader does not
+distinguish the two, so lines are parsed one by one where ``null`` occurs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,37 +19,35 @@ import pyarrow.json
 
 from counterpoise.arrays import Flags
 from counterpoise.errors import DataError, Suggestion
-from counterpoise.readers._records import Objects
+from counterpoise.readers._records import Objects, Records
 from counterpoise.readers.byte_source import Bytes
-from counterpoise.readers.chunk import Chunk, require_few
-from counterpoise.readers.text_source import RecordBlock
+from counterpoise.readers.chunk import LONGEST, drop_remedy, require_few
+from counterpoise.readers.text_source import RecordBlock, TextFormat
 
 SPACE = b" \t\r\n"
 ORDER = b"\xef\xbb\xbf"  # the byte order mark
-LONGEST = 1 << 26  # bytes of one element
-# An object without nested values at once; else one bracket or text after the other.
+# A whole object without nested values; else one bracket or text after the other.
 FLAT = re.compile(rb'\{(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+\}', re.DOTALL)
+SPACES = re.compile(rb"[ \t\r\n]*")
 TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{\[]|[}\]]|,|"', re.DOTALL)
 
 
 class Elements:
-    """The elements of a JSON array as lines, or the bytes unchanged if the input is no array."""
+    """Elements of a JSON array as lines, or the bytes unchanged if the input is not an array."""
 
     def __init__(self, source: Any) -> None:
         self.source, self.name = source, source.name
-        self._array: bool | None = None  # not known yet
+        self._array: bool | None = None  # None until enough bytes were read
         self._rest = b""
-        self._number = 0  # of the element that comes next
+        self._number = 0  # of the next element
         self._after: str | None = None  # "element", "comma", or "end" of the array
 
     def read(self, most: int) -> bytes:
-        """Read about ``most`` bytes, at most so many if the input is no array; none at the end."""
+        """Read about ``most`` bytes; at most ``most`` if the input is not an array."""
         while True:
-            if self._array is False and not self._rest:
-                data: bytes = self.source.read(most)
-                return data
             if self._array is False:
-                data, self._rest = self._rest, b""
+                data: bytes = self._rest or self.source.read(most)
+                self._rest = b""
                 return data
             more = self.source.read(most)
             self._rest += more
@@ -62,7 +59,7 @@ class Elements:
                     return lines
 
     def _begun(self, ended: bool) -> bool:
-        """Whether the kind of the input is known."""
+        """Return whether enough bytes were read to detect an array."""
         start = self._rest.removeprefix(ORDER).lstrip(SPACE)
         if not ended and (not start or ORDER.startswith(self._rest)):
             return False
@@ -72,20 +69,20 @@ class Elements:
         return True
 
     def _lines(self, ended: bool) -> bytes:
-        """Whole elements of the bytes read so far, one per line; the rest is kept."""
+        """Return whole elements of the bytes read so far, one per line; keep all other bytes."""
         data, at, found = self._rest, 0, []
         while True:
-            at = _after_space(data, at)
+            at = SPACES.match(data, at).end()  # type: ignore[union-attr]
             if at == len(data):
                 break
             if self._after == "end":
                 raise self._error("something follows the end of the array")
-            sign = data[at : at + 1]
-            if sign == b"]" and self._after != "comma":
+            token = data[at : at + 1]
+            if token == b"]" and self._after != "comma":
                 self._after, at = "end", at + 1
-            elif sign == b"," and self._after == "element":
+            elif token == b"," and self._after == "element":
                 self._after, at = "comma", at + 1
-            elif sign in b",]" or self._after == "element":
+            elif token in b",]" or self._after == "element":
                 raise self._error("a comma belongs between two elements, and nowhere else")
             else:
                 stop = _end(data, at)
@@ -105,30 +102,24 @@ class Elements:
         return DataError(f"{self.name}, at element {self._number} of the JSON array: {message}")
 
 
-def _after_space(data: bytes, at: int) -> int:
-    while at < len(data) and data[at] in SPACE:
-        at += 1
-    return at
-
-
 def _end(data: bytes, at: int) -> int | None:
-    """End of the element that begins here; None if it is not yet known."""
+    """Return the end of the element that begins at an index; None if it was not read yet."""
     flat = FLAT.match(data, at)
     if flat is not None:
         return flat.end()
     depth = 0
-    for token in TOKEN.finditer(data, at):
-        sign = token.group()
-        if sign == b'"':  # a text that goes on
+    for match in TOKEN.finditer(data, at):
+        token = match.group()
+        if token == b'"':  # a text that does not end here
             return None
-        if depth == 0 and sign in (b",", b"]", b"}"):
-            return token.start()
-        if sign in (b"{", b"["):
+        if depth == 0 and token in (b",", b"]", b"}"):
+            return match.start()
+        if token in (b"{", b"["):
             depth += 1
-        elif sign in (b"}", b"]"):
+        elif token in (b"}", b"]"):
             depth -= 1
             if depth == 0:
-                return token.end()
+                return match.end()
     return None
 
 
@@ -136,92 +127,86 @@ CELLS = 1 << 23  # of a chunk: its rows times the names of fields in it
 TYPES = {"number": pa.float64(), "category": pa.string(), "hash": pa.string()}
 
 
-class JsonLines:
-    """One JSON object per line."""
+class JsonLines(TextFormat):
+    """One JSON object per line, or elements of an array."""
 
-    header = False
-
-    def opened(self, source: Bytes) -> Elements:
-        """Lines of an input that may also be one JSON array."""
+    def open(self, source: Bytes) -> Elements:
+        """Return lines of an input that may also be one JSON array."""
         return Elements(source)
 
     def records(self) -> Objects:
-        """Return a walker over records."""
+        """Return a scanner that counts the names of fields."""
         return Objects(CELLS)
 
-    def begin(self, name: str, header: bytes) -> None:
-        """There is no header."""
-
-    def check(self, records: Any, name: str, row: int) -> None:
-        """Raise if the walker has found a line that is nested too deeply to be parsed."""
+    def check(self, records: Records, name: str, row: int) -> None:
+        """Raise if a line is nested too deeply to be parsed."""
         if records.too_deep:
             raise DataError(f"{name}, row {max(row, 1)}: nested deeper than 64 brackets")
 
     def parse(
-        self, piece: RecordBlock, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
-    ) -> Chunk:
-        """Parse whole lines into columns."""
-        table = None if b"null" in piece.data or b"NaN" in piece.data else _read(piece, kinds)
-        absent: dict[str, Flags] = {}
-        columns: dict[str, pa.Array] = {}
+        self, block: RecordBlock, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
+    ) -> dict[str, Any]:
+        """Parse lines into columns, one by one if a value is missing."""
+        table = None if b"null" in block.data or b"NaN" in block.data else _read(block, kinds)
         if table is None:
-            columns, absent, names = _one_by_one(piece, name, wanted)
+            columns, absent, names = _one_by_one(block, name, wanted)
         else:
             names = tuple(table.column_names)
-            for column in filter(wanted, table.column_names):
-                columns[column] = table[column].combine_chunks()
-                if columns[column].null_count:
-                    absent[column] = columns[column].is_null().to_numpy(zero_copy_only=False)
+            columns = {c: table[c].combine_chunks() for c in names if wanted(c)}
+            absent = {
+                c: column.is_null().to_numpy(zero_copy_only=False)
+                for c, column in columns.items()
+                if column.null_count
+            }
         require_few(len(columns), name)
-        chunk = Chunk(name, piece.first, piece.rows, columns, piece.mark, table=False)
-        return replace(chunk, absent=absent, names=names)
+        return {"columns": columns, "absent": absent, "names": names, "table": False}
 
 
-def _read(piece: RecordBlock, kinds: Mapping[str, str]) -> pa.Table | None:
-    """Table of the lines, or None if pyarrow cannot read them as whole lines."""
+def _read(block: RecordBlock, kinds: Mapping[str, str]) -> pa.Table | None:
+    """Return a table of the lines, or None if pyarrow cannot read them as whole lines."""
     schema = pa.schema([(c, TYPES[kind]) for c, kind in list(kinds.items()) if kind in TYPES])
     try:
-        piece.data.decode()
+        block.data.decode()
         table = pa.json.read_json(
-            pa.BufferReader(piece.data),
-            pa.json.ReadOptions(use_threads=False, block_size=min(len(piece.data) + 1, 2**31 - 1)),
+            pa.BufferReader(block.data),
+            pa.json.ReadOptions(use_threads=False, block_size=min(len(block.data) + 1, 2**31 - 1)),
             pa.json.ParseOptions(explicit_schema=schema, newlines_in_values=False),
         )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
         return None
-    whole = table.num_columns and table.num_rows == piece.rows
+    whole = table.num_columns and table.num_rows == block.rows
     return table if whole and all(map(_simple, table.columns)) else None
 
 
 def _simple(column: pa.ChunkedArray) -> bool:
-    """Whether a column is bit-identical to that of parsing line by line."""
-    if pa.types.is_floating(column.type):  # whole numbers may have lost digits beside fractions
+    """Return whether a column is bit-identical to that of parsing line by line."""
+    if pa.types.is_floating(column.type):  # integers may have lost digits next to fractions
         return not pc.any(pc.greater_equal(pc.abs(column), 2.0**53)).as_py()
     return not (pa.types.is_temporal(column.type) or pa.types.is_nested(column.type))
 
 
 def _one_by_one(
-    piece: RecordBlock, name: str, wanted: Callable[[str], bool]
+    block: RecordBlock, name: str, wanted: Callable[[str], bool]
 ) -> tuple[dict[str, pa.Array], dict[str, Flags], tuple[str, ...]]:
-    """Columns of the lines, the rows without each column, and all names."""
+    """Return the columns of the lines, the rows without each column, and all names."""
     values: dict[str, list[Any]] = {}
     names: dict[str, None] = {}
     absent: dict[str, Flags] = {}
     row = 0
-    for line in piece.data.split(b"\n"):
+    for line in block.data.split(b"\n"):
         if not line.strip():
             continue
-        for column, value in _object(line, name, piece.first + row).items():
+        for column, value in _object(line, name, block.first + row).items():
             names[column] = None
             if not wanted(column):
                 continue
             if column not in values:
-                values[column] = [None] * piece.rows
-                absent[column] = np.ones(piece.rows, dtype=bool)
+                values[column] = [None] * block.rows
+                absent[column] = np.ones(block.rows, dtype=bool)
             values[column][row] = value
             absent[column][row] = False
         row += 1
-    where = name, piece.first
+    where = name, block.first
     return {c: _column(c, v, *where) for c, v in values.items()}, absent, tuple(names)
 
 
@@ -259,14 +244,14 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _column(column: str, values: list[Any], name: str, first: int) -> pa.Array:
-    """Numbers if all values are, booleans if all are, else text."""
+    """Return numbers if all values are numbers, booleans if all are booleans, else text."""
     kinds = {type(value) for value in values if value is not None}
     for i, value in enumerate(values):
         if isinstance(value, (dict, list)):
             raise DataError(
                 f"{name}, row {first + i}, column {column!r}: nested values cannot be learned",
                 Suggestion("flatten them first"),
-                Suggestion("leave the column out", "columns", {column: "drop"}),
+                drop_remedy(column),
             )
     if kinds == {bool}:
         return pa.array(values, pa.bool_())

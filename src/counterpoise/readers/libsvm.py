@@ -10,41 +10,26 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.errors import DataError
-from counterpoise.readers._records import Lines
-from counterpoise.readers.chunk import Chunk
-from counterpoise.readers.text_source import RecordBlock
+from counterpoise.readers.text_source import RecordBlock, TextFormat
 
-LABEL = "label"  # what the column of labels is called
+LABEL = "label"  # name of the column of labels
 
 
-class LibSVM:
+class LibSVM(TextFormat):
     """Lines of numbered features, counted from 1."""
 
-    header = False
-
-    def records(self) -> Lines:
-        """Return a walker over records."""
-        return Lines()
-
-    def begin(self, name: str, header: bytes) -> None:
-        """There is no header."""
-
-    def check(self, records: Any, name: str, row: int) -> None:
-        """Nothing can be wrong before parsing."""
-
     def parse(
-        self, piece: RecordBlock, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
-    ) -> Chunk:
-        """Parse whole lines into labels and a CSR matrix of entries."""
+        self, block: RecordBlock, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
+    ) -> dict[str, Any]:
+        """Parse labels and a CSR matrix of entries."""
         try:
-            X, y = _entries(piece.data)
-            fault = None if len(y) == piece.rows else "lines and rows do not match"
+            X, y = _entries(block.data)
+            fault = None if len(y) == block.rows else "lines and rows do not match"
         except Exception as error:
             fault = str(error)
         if fault is not None:
-            raise _located(piece, name, fault)
-        columns = {LABEL: pa.array(y)}
-        return Chunk(name, piece.first, piece.rows, columns, piece.mark, table=False, entries=X)
+            raise _locate(block, name, fault)
+        return {"columns": {LABEL: pa.array(y)}, "table": False, "entries": X}
 
 
 def _entries(data: bytes) -> Any:
@@ -56,10 +41,10 @@ def _entries(data: bytes) -> Any:
     return X, y
 
 
-def _located(piece: RecordBlock, name: str, fault: str) -> DataError:
-    """Error that names the first faulty line."""
-    row = piece.first
-    for line in piece.data.split(b"\n"):
+def _locate(block: RecordBlock, name: str, fault: str) -> DataError:
+    """Return the error about the first line that cannot be read."""
+    row = block.first
+    for line in block.data.split(b"\n"):
         text = line.split(b"#")[0].strip()
         if not text:
             continue
@@ -72,4 +57,4 @@ def _located(piece: RecordBlock, name: str, fault: str) -> DataError:
             fault = str(error)
         shown = text[:60].decode(errors="replace")
         return DataError(f"{name}, row {row}: {shown!r} cannot be read: {fault[:120]}")
-    return DataError(f"{name}, rows from {piece.first}: {fault[:120]}")
+    return DataError(f"{name}, rows from {block.first}: {fault[:120]}")

@@ -1,19 +1,19 @@
-"""Text inputs: bytes are cut into chunks of whole records, hashed, and parsed.
+"""Text inputs: bytes are cut into blocks of whole records, hashed, and parsed.
 
 The cuts depend on the bytes alone, not on how they arrived. A mark is a number of bytes and their
-hash, so that what was read before is checked without parsing it again.
+hash, so that rows before it are checked without parsing them again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from xxhash import xxh3_128
 
 from counterpoise.errors import DataError
+from counterpoise.readers._records import Lines, Records
 from counterpoise.readers.byte_source import Bytes
 from counterpoise.readers.chunk import (
     CHUNK_BYTES,
@@ -21,8 +21,9 @@ from counterpoise.readers.chunk import (
     PREFIX_LENGTHS,
     Chunk,
     ReadPosition,
+    Source,
     input_changed_error,
-    mapped,
+    map_in_threads,
 )
 
 PIECE = 1 << 20  # bytes read at a time
@@ -34,39 +35,40 @@ class RecordBlock(NamedTuple):
 
     data: bytes  # the records
     first: int  # number of the first one, from 1
-    rows: int  # how many
-    mark: ReadPosition  # how far the input was read
-    starts: tuple[str, ...] = ()  # hashes of the beginning of the input, if this is its first piece
-    # whether the input has ended before there were as many records as were wanted
-    last: bool = False
+    rows: int  # number of records
+    mark: ReadPosition  # end of the records
+    starts: tuple[str, ...] = ()  # hashes of the first rows, if this is the first block
+    last: bool = False  # whether the input has ended before the block was full
 
 
-class TextFormat(Protocol):
-    """One text format."""
+class TextFormat:
+    """A text format: where records end, and how whole records become columns."""
 
-    header: bool
+    header = False  # whether the first record is a header
 
-    def records(self) -> Any:
-        """Return a walker over records, see ``_records``."""
-        ...
+    def open(self, source: Bytes) -> Any:
+        """Return a reader of the bytes of the records."""
+        return source
 
-    def begin(self, name: str, header: bytes) -> None:
+    def records(self) -> Records:
+        """Return a scanner that finds the ends of records, see ``_records``."""
+        return Lines()
+
+    def read_header(self, name: str, header: bytes) -> None:
         """Read the header."""
-        ...
 
-    def check(self, records: Any, name: str, row: int) -> None:
-        """Raise if the walker has found something that must not be parsed."""
-        ...
+    def check(self, records: Records, name: str, row: int) -> None:
+        """Raise if the scanner has found something that must not be parsed."""
 
     def parse(
-        self, piece: RecordBlock, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
-    ) -> Chunk:
-        """Columns of whole records."""
-        ...
+        self, block: RecordBlock, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
+    ) -> dict[str, Any]:
+        """Return the fields of a chunk that depend on the format, with its columns."""
+        raise NotImplementedError
 
 
-class TextSource:
-    """An input of records in one dialect."""
+class TextSource(Source):
+    """An input of records in one format."""
 
     def __init__(
         self,
@@ -82,20 +84,20 @@ class TextSource:
         self._bytes: Bytes | None = None
 
     def done(self) -> tuple[int, int]:
-        """Bytes read of the file, and its size."""
+        """Return the bytes read of the file, and its size."""
         return (self._bytes.consumed, self._bytes.size) if self._bytes else (0, 0)
 
     def verify(self, after: ReadPosition, wanted: Callable[[str], bool]) -> None:
         """Raise if the rows before a mark have changed."""
-        for _ in self._pieces(1, after, after.rows):
+        for _ in self._blocks(1, after, after.rows):
             pass
 
     def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
-        """Hashes of the first rows, up to the first one that cannot be read."""
+        """Return hashes of the first rows, up to the first one that cannot be read."""
         data, rows = b"", 0
         with suppress(DataError):
-            for piece in self._pieces(1, ReadPosition(), PREFIX_LENGTHS[-1]):
-                data, rows = data + piece.data, piece.mark.rows
+            for block in self._blocks(1, ReadPosition(), PREFIX_LENGTHS[-1]):
+                data, rows = data + block.data, block.mark.rows
         return self._starts(data, rows)
 
     def chunks(
@@ -106,28 +108,29 @@ class TextSource:
         wanted: Callable[[str], bool],
         until: int | None = None,
     ) -> Iterator[Chunk]:
-        """Read the rows after a mark; see :class:`~counterpoise.readers.chunk.Source`."""
+        """Read the rows after a mark."""
 
-        def parse(piece: RecordBlock) -> Chunk:
-            chunk = self.dialect.parse(piece, self.name, kinds, wanted)
-            return replace(chunk, starts=piece.starts, last=piece.last)
+        def parse(block: RecordBlock) -> Chunk:
+            fields = self.dialect.parse(block, self.name, kinds, wanted)
+            position = block._asdict()
+            del position["data"]
+            return Chunk(self.name, **position, **fields)
 
-        pieces = self._pieces(rows, after, until)
-        yield from map(parse, pieces) if self.live else mapped(parse, pieces)
+        blocks = self._blocks(rows, after, until)
+        yield from map(parse, blocks) if self.live else map_in_threads(parse, blocks)
 
-    def _pieces(self, rows: int, after: ReadPosition, until: int | None) -> Iterator[RecordBlock]:
+    def _blocks(self, rows: int, after: ReadPosition, until: int | None) -> Iterator[RecordBlock]:
         self._bytes = source = Bytes(self.path, self.name)
         self.left = False
         try:
             if self.guess is not None:
                 self.dialect = self.guess(source.peek())
-            records = self.dialect.opened(source) if hasattr(self.dialect, "opened") else source
             complete = self.complete or not source.may_grow
-            cutter = _Cutter(records, self.dialect, self.live, complete)
+            cutter = _RecordCutter(self.dialect.open(source), self.dialect, self.live, complete)
             if self.dialect.header:
                 header, found = cutter.cut(1)
                 if found:
-                    self.dialect.begin(self.name, header)
+                    self.dialect.read_header(self.name, header)
             if after.rows:
                 cutter.skip(after)
             row = after.rows
@@ -144,13 +147,13 @@ class TextSource:
             source.close()
 
     def _starts(self, data: bytes, rows: int) -> tuple[str, ...]:
-        """Hashes of the first rows, without the header."""
+        """Return hashes of the first rows, without the header."""
         ends = [self.dialect.records().take(data, 0, n)[0] for n in PREFIX_LENGTHS if n <= rows]
         return tuple(xxh3_128(data[:end].rstrip()).hexdigest() for end in ends)
 
 
-class _Cutter:
-    """Cuts whole records off a stream of bytes, and counts and hashes them."""
+class _RecordCutter:
+    """A stream of bytes that is cut into blocks of whole records, counted and hashed."""
 
     def __init__(self, source: Bytes, dialect: TextFormat, live: bool, complete: bool) -> None:
         self.source, self.dialect, self.live = source, dialect, live
@@ -161,9 +164,9 @@ class _Cutter:
         self._piece, self._at, self._first = b"", 0, True
 
     def cut(self, wanted: int, row: int = 0) -> tuple[bytes, int]:
-        """So many records, or what is left, and their number; ``row`` records came before.
+        """Return at most ``wanted`` records, and their number; ``row`` records came before.
 
-        They are fewer if they reach CHUNK_BYTES, or as many fields as the walker allows. Where
+        They are fewer if they reach CHUNK_BYTES, or as many fields as the scanner allows. Where
         they end depends on the bytes from their first one on, not on how these arrived.
         """
         parts, found, since, size = [], 0, 0, 0
@@ -176,7 +179,7 @@ class _Cutter:
                 self.ended = True
                 break
             start = self._at
-            # Up to the byte that is enough, then to the end of the record that it is in.
+            # Up to the byte that is enough, then to the end of its record.
             view, most = memoryview(self._piece), 1
             if not enough:
                 view, most = view[: start + CHUNK_BYTES - size], wanted - found
@@ -200,8 +203,8 @@ class _Cutter:
             self.records = self.dialect.records()
         if found < wanted and self.records.unfinished and not (self.live and found):
             whole = self.dialect.records().take(data, 0, found)[0] if found else 0
-            # A field that goes on over lines has begun and not ended: that is no line.
-            quoted = getattr(self.records, "quote_open", False)
+            # A quoted field with a line end that is not closed is not an unfinished line.
+            quoted = self.records.quote_open
             self.left = not self.complete and not (quoted and b"\n" in data[whole:])
             if self.left:
                 data = data[:whole]
@@ -218,7 +221,7 @@ class _Cutter:
         return data, found
 
     def skip(self, after: ReadPosition) -> None:
-        """Go to a mark, and check that the bytes before it are unchanged."""
+        """Skip the bytes before a mark; raise if they have changed."""
         left = after.size - self.size
         while left > 0 and (self._at < len(self._piece) or self._more()):
             part = memoryview(self._piece)[self._at : self._at + left]
@@ -229,12 +232,12 @@ class _Cutter:
         if left or self.hash.hexdigest() != after.hash:
             raise input_changed_error(self.source.name, after)
         self.records = self.dialect.records()
-        there = self._at < len(self._piece) or self._more()
-        if after.cut and there and self._piece[self._at] not in b"\r\n":
+        has_more = self._at < len(self._piece) or self._more()
+        if after.cut and has_more and self._piece[self._at] not in b"\r\n":
             raise input_changed_error(self.source.name, after)
 
     def _more(self) -> bool:
-        """Read another piece; whether there was one."""
+        """Read the next bytes; return whether there were any."""
         self._piece, self._at = self.source.read(PIECE), 0
         if self._first and self._piece:
             self._first = False

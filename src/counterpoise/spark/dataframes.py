@@ -15,12 +15,18 @@ from pyspark.ml.functions import vector_to_array
 from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import DataFrame, functions, types
 
-from counterpoise.encoding.column_values import MAX_CATEGORIES, drop_remedy, hash_remedy
-from counterpoise.encoding.columns import MISSING_RULES, Columns, Feature, parse_roles
+from counterpoise.encoding.column_values import MAX_CATEGORIES, hash_remedy
+from counterpoise.encoding.columns import (
+    FEATURE_NAMES,
+    MISSING_RULES,
+    Columns,
+    Feature,
+    parse_roles,
+)
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.encoding.kinds import CYCLE_NAMES, KINDS, is_number, is_text
 from counterpoise.errors import DataError, Suggestion
-from counterpoise.readers.chunk import Chunk, ReadPosition
+from counterpoise.readers.chunk import Chunk, ReadPosition, drop_remedy
 
 MOMENTS = (types.DateType, types.TimestampType, types.TimestampNTZType)
 
@@ -245,7 +251,7 @@ def error_message(error: ValueError) -> str:
 
 
 FEATURE = "error string, kind string, column string, value string"
-ORDER = {"number": 0, "cycle": 1, "category": 2, "bucket": 3, "missing": 4}
+ORDER = {kind: j for j, kind in enumerate(FEATURE_NAMES)}
 BASE = "base"  # in the place of a kind: what stands for missing numbers of a column, as its value
 
 

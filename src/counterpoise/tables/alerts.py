@@ -219,7 +219,7 @@ def read(
     if option == "timestamp":
         found = cell_parsing.seconds(chunk, name, time_format=time_format)
     else:
-        found = cell_parsing.numbers(chunk, name, decimal=decimal, dressed=True)
+        found = cell_parsing.numbers(chunk, name, decimal=decimal, has_symbols=True)
     missing = np.isnan(found) & kept
     if default is not None:
         found = np.where(missing, default, found)

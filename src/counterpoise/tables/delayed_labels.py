@@ -56,7 +56,7 @@ def learned_events(
     """Read all events of a file that a store has read, with their present labels, if learned."""
     until, label = record.mark.rows, store.label
     for chunk in source.chunks(rows, ReadPosition(), {}, wanted, until):
-        chunk = chunk.head(until - chunk.first + 1)
+        chunk = chunk.only(chunk.first + np.arange(chunk.rows) <= until)
         ids = ids_of(chunk, store.id)
         learned = store.learned(ids)
         found = [learned.get(one) for one in ids]

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterpoise.arrays import Counts, Matrix
-from counterpoise.encoding.columns import COLUMN_KINDS, MISSING_RULES, Columns, Feature, parse_roles
+from counterpoise.encoding.columns import (
+    FEATURE_NAMES,
+    MISSING_RULES,
+    Columns,
+    Feature,
+    parse_roles,
+)
 from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.encoding.kinds import KINDS as COLUMN_KINDS
 from counterpoise.engine.state import State
 from counterpoise.errors import DataError, ModelFileError
 from counterpoise.modelfile import container as modelfile
@@ -36,7 +43,6 @@ from counterpoise.validation import MAX_ABS_VALUE
 if TYPE_CHECKING:
     from counterpoise.tables.model import TableModel
 
-FEATURE_KINDS = {"number", "category", "bucket", "cycle", "missing"}
 TEXT_LABELS = ("text", "bool")
 
 
@@ -160,7 +166,7 @@ def _encoding(plain: Mapping[str, Any], features: tuple[Feature, ...]) -> Column
     """Return the checked encoder of features."""
     _check(
         {
-            "features of an unknown kind": {f.kind for f in features} <= FEATURE_KINDS,
+            "features of an unknown kind": {f.kind for f in features} <= {*FEATURE_NAMES},
             "an unexpected encoding": set(plain) - {"bases"} == {"columns", "kinds", "labels"},
             "unexpected columns": set(plain["columns"]) == {f.name for f in fields(Columns)},
         }

@@ -71,8 +71,8 @@ class PredictionEncoder:
 
         ``apart`` are columns that the model need not have learned; None for any.
         """
-        encode = self.encoding.encode_with_labels if has_labels else self.encoding.predict
-        return encode(chunk, None if apart is None else tuple(apart), self.optional, self.mean)
+        apart = None if apart is None else tuple(apart)
+        return self.encoding.predict(chunk, apart, self.optional, self.mean, has_labels)
 
 
 class ScoredChunk(NamedTuple):
