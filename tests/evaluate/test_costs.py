@@ -177,17 +177,17 @@ def test_alerts_by_price(run, payments):
         (["--cost-miss", "0"], "must be a finite number above 0, not 0"),
         (["--cost-miss", "-3"], "must be a finite number above 0, not -3"),
         (["--cost-miss", "5", "--cost-alarm", "0"], "must be a finite number above 0, not 0"),
-        (["--cost-alarm", "5"], "say what a miss costs too"),
+        (["--cost-alarm", "5"], "requires --cost-miss"),
         (["--cost-miss", "5", "--alert-rate", "0.1"], "cannot be combined"),
         (["--cost-miss-column", "prize"], "t.csv has no column 'prize', named by --cost-miss-col"),
         (["--cost-miss-column", "fraud"], "t.csv, row 1: column 'fraud' holds 'no', which is not"),
         (["--alerts-per-day", "0"], "must be 1 or more"),
-        (["--alerts-per-day", "3"], "name the column of times with --timestamp"),
+        (["--alerts-per-day", "3"], "requires --timestamp"),
         (["--alerts-per-day", "3", "--timestamp", "at"], "no column 'at', named by --timest"),
         (["--alerts-per-day", "3", "--timestamp", "fraud"], "row 1: column 'fraud' holds 'no'"),
         (["--timestamp", "when"], "is for --alerts-per-day"),
         (["--top-per-day", "0"], "must be 1 or more"),
-        (["--top-per-day", "3"], "name the column of times with --timestamp"),
+        (["--top-per-day", "3"], "requires --timestamp"),
         (["--top-per-day", "3", "--alerts-per-day", "3"], "cannot be combined"),
     ],
 )  # fmt: skip
@@ -316,6 +316,6 @@ def test_bad_predictions_and_labels(run, served, tmp_path):
             (tmp_path / name).write_text(content)
         (tmp_path / ("labels.csv", "scored.csv")[which]).write_text(text)
         assert message in run(*SERVED, code=2).err
-    assert "name the file of the labels" in run(*SERVED[:3], code=2).err
+    assert "requires --labels" in run(*SERVED[:3], code=2).err
     assert "leave the model out" in run("evaluate", "m", *SERVED[1:], code=2).err
     assert "name a model and files" in run("evaluate", code=2).err
