@@ -94,11 +94,13 @@ def test_bins_of_reliability_hold_all_rows_and_their_shares():
     mine = rng.random(5000) < p
     found = reliability(mine, p)
     assert found.rows.sum() == 5000
-    assert found.rows @ found.told == pytest.approx(p.sum())
+    assert found.rows @ found.predicted == pytest.approx(p.sum())
     assert found.rows @ found.share == pytest.approx(mine.sum())
-    assert (np.diff(found.told) > 0).all()
-    deviation = np.sqrt(found.told * (1 - found.told) / found.rows)
-    assert (np.abs(found.told - found.share) < 4 * deviation + 0.02).all()  # four standard errors
+    assert (np.diff(found.predicted) > 0).all()
+    deviation = np.sqrt(found.predicted * (1 - found.predicted) / found.rows)
+    assert (
+        np.abs(found.predicted - found.share) < 4 * deviation + 0.02
+    ).all()  # four standard errors
 
 
 def test_the_highest_are_a_share_of_the_recent():
@@ -240,7 +242,7 @@ def test_evaluate_says_what_decisions_have_cost(run, payments):
     assert "cost by price" in run("evaluate", "m", "t.csv", *costs, "--report", page).out
     text = open(page).read()  # noqa: SIM115
     assert "What each threshold would have cost" in text
-    assert "Do the probabilities hold?" in text
+    assert "Calibration" in text
 
 
 # Predictions as they were served
