@@ -905,7 +905,7 @@ def test_a_cold_start_is_no_other_than_a_fork(forks, tmp_path):
                     assert (tmp_path / "loaded").read_text() == "set()", command
             else:
                 done = forks.run(["-c", MAIN, *command.split()], cwd=folder)
-            out = re.sub(r'"[^"]*seconds[^"]*": [\d.e-]+', "", done.stdout)  # of a race
+            out = re.sub(r'"[^"]*seconds[^"]*": [\d.e-]+', "", done.stdout)  # of a benchmark
             assert done.returncode == (2 if command == "fly" else 0), done.stderr
             seen[way].append((command, done.returncode, out, done.stderr))
         seen[way].append({path.name: path.read_bytes() for path in sorted(folder.iterdir())})

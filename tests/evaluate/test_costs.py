@@ -241,7 +241,7 @@ def test_evaluate_says_what_decisions_have_cost(run, payments):
     page = "r.html"
     assert "cost by price" in run("evaluate", "m", "t.csv", *costs, "--report", page).out
     text = open(page).read()  # noqa: SIM115
-    assert "What each threshold would have cost" in text
+    assert "Cost of each threshold" in text
     assert "Calibration" in text
 
 

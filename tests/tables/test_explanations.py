@@ -124,6 +124,6 @@ def test_a_race_shows_what_scores_depend_on(run, learned):
     pytest.importorskip("matplotlib")
     payments(300).to_csv("day.csv", index=False)
     run("benchmark", "day.csv", "--label", "label", "--drop", "id", "--positive", "fraud",
-        "--report", "race.html", "--only", "RLS")  # fmt: skip
-    page = Path("race.html").read_text()
+        "--report", "benchmark.html", "--only", "RLS")  # fmt: skip
+    page = Path("benchmark.html").read_text()
     assert "Explanation of the highest-scoring row" in page
