@@ -19,7 +19,7 @@ from counterpoise.arrays import one_thread
 from counterpoise.encoding.column_values import MAX_CATEGORIES, drop_remedy, hash_remedy
 from counterpoise.encoding.columns import MISSING_RULES, Columns, Feature, parse_roles
 from counterpoise.encoding.encoder import ColumnEncoder
-from counterpoise.encoding.kinds import CYCLE_NAMES, KINDS, is_number, is_text
+from counterpoise.encoding.kinds import CYCLE_NAMES, KINDS, is_number
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.readers.chunk import Chunk, ReadPosition
 
@@ -67,7 +67,8 @@ def plan_columns(df: DataFrame, columns: Columns, sizes: Mapping[str, int] | Non
     known = {field.name: field for field in df.schema.fields}
     names = dict.fromkeys(n if n in known else vector_of(n) or n for n in columns.only)
     columns = replace(columns, only=tuple(names))
-    require_distinct(df, [name for name in df.columns if columns.is_needed(name)])
+    needed = [name for name in known if columns.is_needed(name)]
+    require_distinct(df, [name for name in df.columns if name in needed])
     for name, option in columns.named.items():
         if name not in known:
             has = ", ".join(map(repr, known))
@@ -75,9 +76,8 @@ def plan_columns(df: DataFrame, columns: Columns, sizes: Mapping[str, int] | Non
     taken: dict[str, Any] = {}
     vectors: dict[str, int] = {}
     kinds: dict[str, str] = {}
-    for name, field in known.items():
-        if not columns.is_needed(name):
-            continue
+    for name in needed:
+        field = known[name]
         column, kind = readable_column(name, field.dataType)
         if kind == "vector" and (
             name in (columns.label, columns.weight) or name in columns.explicit_types
@@ -302,10 +302,11 @@ def encoder_of(
                 Suggestion("{}", "columns", {name: "category"}),
                 Suggestion("{}", "columns", {name: "drop"}),
             )
-    numbers = [name for name, kind in kinds.items() if is_number(kind)]
+    numeric = {kind for kind in set(kinds.values()) if is_number(kind)}
+    numbers = [name for name, kind in kinds.items() if kind in numeric]
     certain = [f for name in numbers for f in KINDS[kinds[name]].initial_features(name)]
     certain += [Feature(n, "category", v) for n, values in given.items() for v in values]
-    scanned = [n for n, kind in kinds.items() if is_text(kind) and n not in given]
+    scanned = [name for name in kinds if name not in (*numbers, *given)]
     found: list[Feature] = []
     bases: dict[str, float] = {}
     if scanned or columns.uses_indicators:

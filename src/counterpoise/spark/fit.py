@@ -17,6 +17,7 @@ from counterpoise.arrays import one_thread
 from counterpoise.encoding.column_values import MAX_CATEGORIES
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
+from counterpoise.engine.parameters import RidgeParameters, parse_ridge_parameters
 from counterpoise.engine.progressive_calibration import (
     LabelOrder,
     ProgressiveCalibration,
@@ -109,32 +110,38 @@ def fit(
     ([2.0, 2.0], ['amount', 'country=DE', 'country=US'])
     """
     settings = Columns(**column_settings(label, columns, only, missing))
-    template = RidgeModel.create(**options, feature_map=feature_map)
-    require_clock(template, settings)
+    params = parse_ridge_parameters(**options, feature_map=feature_map)
+    require_clock(RidgeModel(params), settings)
     plan = plan_columns(df, settings)
     encoding = encoder_of(plan, ColumnEncoder(plan.columns), categories)
-    parameters = with_fitted_map(plan, encoding, template.params.given)
-    model, _ = learn_frame(plan, encoding, parameters)
+    model, _ = learn_frame(plan, encoding, with_fitted_map(plan, encoding, params))
     if model is None:
         raise DataError("the frame has no row to learn from")
     return with_feature_names(model, encoding)
 
 
-def with_fitted_map(plan: Plan, encoding: ColumnEncoder, options: dict[str, Any]) -> dict[str, Any]:
-    """Return options with a map that is fitted to the whole frame, because rows have no order."""
-    feature_map = options["feature_map"]
+def with_fitted_map(
+    plan: Plan, encoding: ColumnEncoder, params: RidgeParameters
+) -> RidgeParameters:
+    """Return parameters with a map that is fitted to the whole frame: its rows have no order."""
+    feature_map = params.feature_map
     if feature_map is None or isinstance(feature_map, FittedMap):
-        return options
-    plain = {**options, "feature_map": None, "scale": "standard", "half_life": None}
+        return params
+    plain = replace_parameters(params, feature_map=None, scale="standard", half_life=None)
     model, _ = learn_frame(plan, encoding, plain)
     if model is None:
-        return options
+        return params
     moments, fill = model.state.imputed_moments, model.state.fill
     m, s = affine(moments, "standard")
     found = make_fitted_map(feature_map, moments.anchor + m, s)
     if fill is not None:
         found = found.with_missing(fill.at, fill.by, fill.present)
-    return {**options, "feature_map": found}
+    return replace_parameters(params, feature_map=found)
+
+
+def replace_parameters(params: RidgeParameters, **changes: Any) -> RidgeParameters:
+    """Return parameters with some changed."""
+    return parse_ridge_parameters(**{**params.given, **changes})
 
 
 def with_feature_names(model: RidgeModel, encoding: ColumnEncoder) -> BalancedRidgeClassifier:
@@ -163,21 +170,21 @@ class Segments:
 
 
 def learn_frame(
-    plan: Plan, encoding: ColumnEncoder, options: Mapping[str, Any]
+    plan: Plan, encoding: ColumnEncoder, params: RidgeParameters
 ) -> tuple[RidgeModel | None, int]:
     """Learn a frame whose features are known; return the model and the number of dropped rows."""
-    models, dropped = learn_segments(plan, encoding, options)
+    models, dropped = learn_segments(plan, encoding, params)
     return models.get(0), dropped
 
 
 def learn_segments(
     plan: Plan,
     encoding: ColumnEncoder,
-    options: Mapping[str, Any],
+    params: RidgeParameters,
     segments: Segments | None = None,
 ) -> tuple[dict[int, RidgeModel], int]:
     """Learn each segment of a frame by itself; the whole frame is segment 0 by default."""
-    read, limit = plan.read, options.get("memory_limit", 2e9)
+    read, limit = plan.read, params.memory_limit
 
     def learn(part: int, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
         at, total = 0, 0
@@ -186,7 +193,7 @@ def learn_segments(
             total, n = total + dropped, len(one.y)
             whole = [(0, slice(0, n))] if n else []
             for segment, rows in segments.split(part, at, n) if segments else whole:
-                model = models.setdefault(segment, RidgeModel.create(**options))
+                model = models.setdefault(segment, RidgeModel(params))
                 weight, t = (None if a is None else a[rows] for a in (one.weight, one.t))
                 model.learn(one.X[rows], one.y[rows], weight, t, calibrate=False)
                 _require_few_labels(model, encoding)
@@ -211,7 +218,7 @@ def learn_segments(
     for segment, some in groupby(rows, key=lambda row: row["part"] // (SEGMENT // FAN**LEVELS)):
         state = _merge_states([bytes(row["model"]) for row in some], limit)
         if state is not None:
-            model = result[segment] = RidgeModel.create(state, **options)
+            model = result[segment] = RidgeModel(params, state)
             model.set_imputation(MeanImputation.of(*encoding.fill))
             _require_few_labels(model, encoding)
     return result, sum(row["dropped"] for row in rows)
@@ -278,7 +285,7 @@ SCORED = "part long, error string, segment long, found binary"
 
 
 def learn_progressively(
-    plan: Plan, encoding: ColumnEncoder, options: Mapping[str, Any], before: RidgeModel
+    plan: Plan, encoding: ColumnEncoder, params: RidgeParameters, before: RidgeModel
 ) -> tuple[RidgeModel | None, int]:
     """Learn a frame after a model, and score its rows before they are learned."""
     old: State | None = before.state if before.is_fitted else None
@@ -290,7 +297,7 @@ def learn_progressively(
     while cuts[-1] < total:
         cuts.append(after_boundary(cuts[-1]))
     segments = Segments(starts, tuple(cuts))
-    parts, dropped = learn_segments(plan, encoding, options, segments)
+    parts, dropped = learn_segments(plan, encoding, params, segments)
     if not parts:
         return None, dropped
     state, models = old, dict[int, Scores | None]()

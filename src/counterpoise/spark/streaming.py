@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from counterpoise.atomic_write import locked
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.engine.parameters import parse_ridge_parameters
 from counterpoise.engine.progressive_calibration import SORTED
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.errors import BusyError, DataError
@@ -27,7 +28,12 @@ from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.readers.chunk import ReadPosition
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.spark.dataframes import column_settings, encoder_of, plan_columns, vector_of
-from counterpoise.spark.fit import learn_frame, learn_progressively, with_fitted_map
+from counterpoise.spark.fit import (
+    learn_frame,
+    learn_progressively,
+    replace_parameters,
+    with_fitted_map,
+)
 from counterpoise.tables.estimator import require_clock, require_same_settings
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import Record
@@ -93,7 +99,8 @@ class ModelSink:
         self.path, self.query = os.path.abspath(path), query
         self.columns = column_settings(label, columns, only, missing)
         self.options = options if feature_map is None else {**options, "feature_map": feature_map}
-        require_clock(RidgeModel.create(**self.options), Columns(**self.columns))
+        self._params = parse_ridge_parameters(**self.options)
+        require_clock(RidgeModel(self._params), Columns(**self.columns))
 
     @property
     def key(self) -> str:
@@ -156,19 +163,19 @@ class ModelSink:
         sizes = Counter(vector for vector in map(vector_of, model.encoding.kinds) if vector)
         plan = plan_columns(batch, model.encoding.columns, sizes)
         encoding = encoder_of(plan, model.encoding)
-        ridge, is_fitted = model.model or RidgeModel.create(**self.options), model.is_fitted
+        ridge, is_fitted = model.model or RidgeModel(self._params), model.is_fitted
         assert isinstance(ridge, RidgeModel)
-        had_sorted, options = ridge.has_sorted_labels, dict(ridge.params.given)
+        had_sorted, params = ridge.has_sorted_labels, ridge.params
         if is_fitted:
             ridge.add_features([feature.name for feature in encoding.features])
             ridge.set_imputation(MeanImputation.of(*encoding.fill))
-            options["feature_map"] = ridge.state.fixed
+            params = replace_parameters(params, feature_map=ridge.state.fixed)
         else:
-            options = with_fitted_map(plan, encoding, options)
-        if options["calibrate"]:
-            found, dropped = learn_progressively(plan, encoding, options, ridge)
+            params = with_fitted_map(plan, encoding, params)
+        if params.options.calibrate:
+            found, dropped = learn_progressively(plan, encoding, params, ridge)
         else:
-            found, dropped = learn_frame(plan, encoding, options)
+            found, dropped = learn_frame(plan, encoding, params)
             if found is not None and is_fitted:
                 found = ridge.merge(found)
         if found is None:
