@@ -330,7 +330,7 @@ BAD = [
     (lambda f: f.select("y"), {}, "no column is left"),
     (lambda f: f, {"missing": "maybe"}, "missing must be 'error', 'drop', 'ind"),
     (uneven_vectors, {"only": ["v"]}, "entries, where others have"),
-    (uneven_vectors, {"label": "v"}, "'v' holds vectors, and cannot be a label"),
+    (uneven_vectors, {"label": "v"}, "'v' contains vectors, and cannot be a label"),
     (lambda f: f, {"only": []}, "only is empty"),
     (lambda f: f, {"columns": {"x0": "hash:0"}}, "role of column .x0. must be"),
     (lambda f: many_categories(f).withColumn("y", col("c")), {"only": ["x0"]}, "1,000 diff"),

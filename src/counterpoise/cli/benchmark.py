@@ -111,7 +111,7 @@ def benchmark(
         select_best,
         synthetic_payments,
     )
-    from counterpoise.evaluate.metrics import CUSTOM_METHOD, MAIN_METHOD
+    from counterpoise.evaluate.metrics import CUSTOM_METHOD, MAIN_METHOD, METRIC_NAMES
     from counterpoise.tables.evaluate import read
 
     custom = variant.model()
@@ -158,7 +158,7 @@ def benchmark(
         show_json(
             {
                 "rows": len(y), "not_counted": left_out, "features": len(names), "delay": delay,
-                "positive": chosen, "winner": select_best(results).name,
+                "positive": chosen, "best": select_best(results).name,
                 "methods": {
                     r.name: {"microseconds": r.microseconds, **r.metrics.plain()} for r in results
                 },
@@ -167,7 +167,8 @@ def benchmark(
     else:
         rows = [[r.name, *r.metrics.of(chosen).values(), r.microseconds] for r in results]
         late = f", labels {delay:,} rows late" if delay else ""
-        show(HEAD, rows, f"{title}: {len(y):,} rows, {len(names):,} features{late}")
+        head = ["method", *METRIC_NAMES.values(), "µs/row"]
+        show(head, rows, f"{title}: {len(y):,} rows, {len(names):,} features{late}")
     for name, reason in results[0].metrics.undefined.items():
         messages.info(f"{name} is undefined: {reason}")
     if report is not None:
@@ -222,9 +223,3 @@ def _duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {unit}"
     return f"{seconds:.0f} seconds"
-
-
-HEAD = [
-    "method", "G-mean", "balanced accuracy", "recall", "precision", "average precision", "ROC AUC",
-    "recall at 1 % FP", "µs/row",
-]  # fmt: skip

@@ -195,6 +195,8 @@ def _costs(summary: CostSummary, is_logged: bool) -> dict[str, tuple[str, Any]]:
 
 def _show(found: EvaluationResult, chosen: Any, position: int, as_json: bool) -> None:
     """Print the metrics, and what decisions have cost."""
+    from counterpoise.evaluate.metrics import CLASS_METRICS, METRIC_NAMES
+
     metrics, is_logged = found.result.metrics, found.alerts is not None
     summary = found.bill(chosen, position)
     costs = {} if summary is None else _costs(summary, is_logged)
@@ -210,12 +212,11 @@ def _show(found: EvaluationResult, chosen: Any, position: int, as_json: bool) ->
         }
         show(["metric", "value"], [[name, value] for name, value in facts.items()])
         print()
-        head = ["class", "rows", *METRICS.values()]
         rows: list[list[Any]] = [
-            [str(label), int(row["rows"] or 0), *(row[name] for name in METRICS)]
+            [str(label), int(row["rows"] or 0), *(row[name] for name in CLASS_METRICS)]
             for label, row in metrics.by_class.items()
         ]
-        show(head, rows)
+        show(["class", "rows", *(METRIC_NAMES[name] for name in CLASS_METRICS)], rows)
         print()
         show(
             ["true \\ predicted", *map(str, labels)],
@@ -228,12 +229,3 @@ def _show(found: EvaluationResult, chosen: Any, position: int, as_json: bool) ->
             show([f"alerts about {chosen}", "value"], [list(one) for one in costs.values()])
     for name, reason in metrics.undefined.items():
         messages.info(f"{name} is undefined: {reason}")
-
-
-METRICS = {
-    "recall": "recall",
-    "precision": "precision",
-    "average_precision": "average precision",
-    "roc_auc": "ROC AUC",
-    "recall_at_1pct": "recall at 1 % FP",
-}  # heads of columns

@@ -117,13 +117,13 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
             _require_limits(given[name])
         command(**given)
 
-    taken: list[inspect.Parameter] = []
+    options: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
-        taken += _group_options(groups[name]) if name in groups else [parameter]
-    taken += [_option(name, kind, False) for name, kind in (("quiet", Quiet), ("strict", Strict))]
-    taken = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in taken]
-    call.__signature__ = signature.replace(parameters=taken)  # type: ignore[attr-defined]
-    call.__annotations__ = {one.name: one.annotation for one in taken}
+        options += _group_options(groups[name]) if name in groups else [parameter]
+    options += [_option(name, kind, False) for name, kind in (("quiet", Quiet), ("strict", Strict))]
+    options = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in options]
+    call.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
+    call.__annotations__ = {one.name: one.annotation for one in options}
     return call
 
 
@@ -188,8 +188,8 @@ def _parts(head: list[str], rows: list[list[Any]], title: str, width: int) -> li
     ]
     groups: list[list[int]] = [[]]
     for j in range(1, len(head)):
-        taken = 1 + sum(needs[i] + 3 for i in [0, *groups[-1], j])
-        if groups[-1] and taken > width:
+        needed = 1 + sum(needs[i] + 3 for i in [0, *groups[-1], j])
+        if groups[-1] and needed > width:
             groups.append([])
         groups[-1].append(j)
     tables: list[Any] = []
@@ -255,11 +255,11 @@ class Progress:
             columns = [
                 TextColumn("{task.description}", markup=False),
                 BarColumn(20),
-                TextColumn("{task.fields[says]}", markup=False),
+                TextColumn("{task.fields[text]}", markup=False),
             ]
             self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
             self._bar.__enter__()
-            self._task = self._bar.add_task("", total=None, says="")
+            self._task = self._bar.add_task("", total=None, text="")
         self._began = time.monotonic()
         return self
 
@@ -282,7 +282,7 @@ class Progress:
         if self.due:
             self.show(source.name, source.done(), "")
 
-    def show(self, name: str, done: tuple[int, int], says: str) -> None:
+    def show(self, name: str, done: tuple[int, int], text: str) -> None:
         """Write the line again."""
         if self._bar is None:
             return
@@ -293,7 +293,7 @@ class Progress:
             description=printable(name),
             completed=done[0],
             total=done[1] or None,
-            says=f"{self._rows:,} rows, {speed:,.0f}/s{printable(says)}",
+            text=f"{self._rows:,} rows, {speed:,.0f}/s{printable(text)}",
         )
 
 

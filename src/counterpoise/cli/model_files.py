@@ -447,16 +447,19 @@ def relabel(
     from counterpoise.tables import unlearn as job
 
     with _changed(model) as (learner, store, progress):
-        known = job.labels_by_text(learner)
-        if new_label is not None and new_label not in known:
-            raise opt.bad("--new-label", f"{new_label!r} is not one of {', '.join(known)}")
-        new, rows_of = delayed_labels.NewLabels(known.get(new_label or "")), dict[str, str]()
+        labels_by_text = job.labels_by_text(learner)
+        if new_label is not None and new_label not in labels_by_text:
+            raise opt.bad("--new-label", f"{new_label!r} is not one of {', '.join(labels_by_text)}")
+        new, rows_of = (
+            delayed_labels.NewLabels(labels_by_text.get(new_label or "")),
+            dict[str, str](),
+        )
         for path in labels:
             id = correct.id or (None if store is None else store.id)  # noqa: A001
             if id is None:
                 raise opt.bad("--labels", "name the column that joins rows and labels with --id")
             new, rows_of = delayed_labels.read_labels(
-                formats.source(path, **reading), id, learner.encoding.columns.label, known
+                formats.source(path, **reading), id, learner.encoding.columns.label, labels_by_text
             )
         change, lines, total, done = job.StoreChange(store), [], 0, dict[str, Any]()
         for path in formats.expanded(files or []):

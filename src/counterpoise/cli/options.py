@@ -30,44 +30,30 @@ _FILES = typer.Argument(
 Files = Annotated[Names, _FILES]
 SomeFiles = Annotated[Names | None, _FILES]
 ModelFile = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL", show_default=False)]
-Id = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        help="Column that joins rows and labels.",
-        metavar="COLUMN",
-        rich_help_panel="Labels",
-    ),
-]
-Positive = Annotated[
-    str | None,
-    typer.Option(
-        help="Class of interest (default: that of the model, or the rarest).",
-        metavar="LABEL",
-        rich_help_panel="Monitoring",
-    ),
-]
-NewColumns = Annotated[
-    bool,
-    typer.Option(
-        "--allow-new-columns",
-        help="Learn tables with more or fewer columns, 0 where absent.",
-        rich_help_panel="Monitoring",
-    ),
-]
-AllowFuture = Annotated[
-    bool,
-    typer.Option("--allow-future", help="Accept times after now.", rich_help_panel="Monitoring"),
-]
-Report = Annotated[str | None, typer.Option(help="Write an HTML report.", metavar="FILE.html")]
-WhereOption = Annotated[
-    Names | None,
-    typer.Option(
-        "--where",
-        help="Only rows that have this value in the column. With several, all must match.",
-        metavar="COLUMN=VALUE",
-    ),
-]
+
+
+def _shared(panel: str | None, help: str, metavar: str | None, *flags: str) -> Any:  # noqa: A002
+    """Return an option that is in several groups and commands."""
+    return typer.Option(*flags, help=help, metavar=metavar, rich_help_panel=panel)
+
+
+_ID = _shared("Labels", "Column that joins rows and labels.", "COLUMN", "--id")
+_POSITIVE = _shared(
+    "Monitoring", "Class of interest (default: the model's or the rarest).", "LABEL"
+)
+_NEW_COLUMNS = _shared(
+    "Monitoring", "Learn tables with more or fewer columns, 0 where absent.", None,
+    "--allow-new-columns",
+)  # fmt: skip
+_ALLOW_FUTURE = _shared("Monitoring", "Accept times after now.", None, "--allow-future")
+_REPORT = _shared(None, "Write an HTML report.", "FILE.html")
+_WHERE = _shared(None, "Only rows with this value; all of several.", "COLUMN=VALUE", "--where")
+Id = Annotated[str | None, _ID]
+Positive = Annotated[str | None, _POSITIVE]
+NewColumns = Annotated[bool, _NEW_COLUMNS]
+AllowFuture = Annotated[bool, _ALLOW_FUTURE]
+Report = Annotated[str | None, _REPORT]
+WhereOption = Annotated[Names | None, _WHERE]
 
 
 def option(
@@ -151,13 +137,9 @@ class InputOptions:
     """Options of input files."""
 
     panel: ClassVar[str] = "Input"
-    format: str | None = option(
-        f"Format of the input (default: by the name): {', '.join(FORMATS)}.", "FORMAT"
-    )
+    format: str | None = option(f"{', '.join(FORMATS)} (default: by the name).", "FORMAT")
     delimiter: str | None = option("Field delimiter of CSV (default: comma).", "CHAR")
-    no_header: bool = option(
-        "CSV has no header; columns are 'column 1', 'column 2' and so on.", default=False
-    )
+    no_header: bool = option("CSV has no header; columns are 'column 1' and so on.", default=False)
 
     def reading(self) -> dict[str, Any]:
         """Return the arguments of :func:`counterpoise.readers.source`, checked."""
@@ -182,9 +164,7 @@ class LearnInputOptions(InputOptions):
     """Options of inputs each row of which is learned once."""
 
     allow_overlap: bool = option("Learn a file that begins like another one.", default=False)
-    complete: bool = option(
-        "The files are complete: also learn a last line without a line end.", default=False
-    )
+    complete: bool = option("Also learn a last line without a line end.", default=False)
     stdin_name: str | None = option("Name of standard input in the records.", "NAME")
 
     def reading(self) -> dict[str, Any]:
@@ -197,9 +177,7 @@ class LabelOptions:
     """Options of labels that are in files of their own."""
 
     panel: ClassVar[str] = "Labels"
-    labels: Names | None = option(
-        "File with delayed labels, an id and a label in each row. Repeatable.", "FILE", "--labels"
-    )
+    labels: Names | None = option("File of labels by id. Repeatable.", "FILE", "--labels")
     id: Id = None
 
 
@@ -236,16 +214,11 @@ class BoundaryOptions:
     """Options of the boundaries between classes."""
 
     panel: ClassVar[str] = "Model"
-    ridge: str | None = option(
-        "Penalty: a number, auto (the weight of three rows) or gcv (default: auto).", "NUMBER|NAME"
-    )
-    multi_class: str | None = option(
-        "Several classes: lda, all in one model, or ovr, each against all others (default: lda).",
-        "NAME",
-    )
+    ridge: str | None = option("Penalty: a number, auto or gcv (default: auto).", "NUMBER|NAME")
+    multi_class: str | None = option("lda or ovr (one-vs-rest); default: lda.", "NAME")
     pooled_rows: str | None = option(
         "Quadratic boundaries: one covariance per class, shrunk toward the pooled covariance with "
-        "the weight of ROWS rows; none for linear boundaries (default: none).",
+        "the weight of ROWS rows (default: none).",
         "ROWS",
     )
 
@@ -273,22 +246,16 @@ class ModelOptions(BoundaryOptions):
     """Options of the model."""
 
     class_weight: Names | None = option("balanced, none, or weights by label.", "LABEL=WEIGHT")
-    class_factor: Names | None = option(
-        "Factor on the balanced weight of a class; for costs see predict --cost-miss.",
-        "LABEL=FACTOR",
-    )
+    class_factor: Names | None = option("Factors on balanced class weights.", "LABEL=FACTOR")
     scale: str | None = option("standard or none.", "NAME")
     intercept: str | None = option("penalized, free or none.", "NAME")
     half_life: Names | None = option(
-        "Rows of a class after which a weight is halved, for all or by label; or a time.",
-        "ROWS|LABEL=ROWS|7d",
+        "Rows of a class, or a time, after which a weight is halved.", "ROWS|LABEL=ROWS|7d"
     )
     calibrate: bool | None = option(
-        "Score rows before they are learned, and correct the stream probabilities.",
-        None,
-        "--calibrate/--no-calibrate",
+        "Correct probabilities by progressive scores.", None, "--calibrate/--no-calibrate",
         show_default="no-calibrate",
-    )
+    )  # fmt: skip
     memory_limit: float | None = option("Bytes of memory that learning may use.", "BYTES")
     feature_map: str | None = option(
         "Map of the features: poly2, interactions, rm3, rff:400 and so on; auto to let the "
@@ -365,16 +332,12 @@ class FeatureOptions:
 
     panel: ClassVar[str] = "Columns"
     label: str | None = option("Column that contains the class.", "COLUMN")
-    drop: Names | None = option(
-        "Columns to leave out, comma-separated or repeated, as in the next options.", "COLUMNS"
-    )
+    drop: Names | None = option("Columns to leave out, comma-separated or repeated.", "COLUMNS")
     keep: Names | None = option("The only columns to learn from.", "COLUMNS")
     numeric: Names | None = option("Columns that are numbers.", "COLUMNS")
     categorical: Names | None = option("Columns that are categories.", "COLUMNS")
-    datetime: Names | None = option(
-        "Columns of dates: seconds, and time of the day, week and year.", "COLUMNS"
-    )
-    epoch: Names | None = option("Columns of dates: only seconds since 1970.", "COLUMNS")
+    datetime: Names | None = option("Dates: seconds, and phases of day, week, year.", "COLUMNS")
+    epoch: Names | None = option("Dates: only seconds since 1970.", "COLUMNS")
     hash: Names | None = option("Hash the categories of a column into N buckets.", "COLUMN=N")
     seed: int | None = option("Seed of the hashes.", "N")
     missing: str | None = option("Missing values: mean, indicate, drop or error.", "RULE")
@@ -444,9 +407,7 @@ class ColumnOptions(FeatureOptions):
 class ModelColumnOptions(ColumnOptions):
     """Options of the columns of a model, whose rows may decay by time."""
 
-    timestamp: str | None = option(
-        "Column of the time of each row, by which --half-life 7d decays; not a feature.", "COLUMN"
-    )
+    timestamp: str | None = option("Time of each row, for --half-life 7d; not a feature.", "COLUMN")
 
     def _roles(self) -> list[tuple[str, str]]:
         times = [(self.timestamp, "timestamp")] if self.timestamp else []
@@ -466,13 +427,9 @@ class CostOptions:
     """Options of the costs of mistakes."""
 
     panel: ClassVar[str] = "Monitoring"
-    cost_miss: float | None = option(
-        "Cost of a miss: alert where a miss is expected to cost more than a false alarm.", "COST"
-    )
+    cost_miss: float | None = option("Cost of a miss: alert where it is cheaper.", "COST")
     cost_alarm: float | None = option("Cost of a false alarm (default: 1).", "COST")
-    cost_miss_column: str | None = option(
-        "Column of the cost of a miss; --cost-miss is for rows without a value.", "COLUMN"
-    )
+    cost_miss_column: str | None = option("Column of the cost of a miss of each row.", "COLUMN")
 
     def costs(self) -> MisclassificationCosts | None:
         """Return the costs, checked; None if no option sets them."""

@@ -24,18 +24,12 @@ class OutputOptions:
     """Options of the table of predictions."""
 
     panel: ClassVar[str] = "Output"
-    output: str | None = opt.option(
-        "File to write (default: standard output).", "FILE", "--output", "-o"
-    )
-    output_format: str | None = opt.option(
-        "csv, tsv, jsonl or parquet (default: by the name of the output, or csv).", "FORMAT"
-    )
+    output: str | None = opt.option("File (default: standard output).", "FILE", "--output", "-o")
+    output_format: str | None = opt.option("csv, tsv, jsonl or parquet (default: csv).", "FORMAT")
     id: list[str] | None = opt.option("Columns of the input to copy.", "COLUMNS", "--id")
     with_input: bool = opt.option("Copy all columns of the input.", default=False)
     explain: int | None = opt.option(
-        "Name the N columns that contribute most to the score, and their shares.",
-        "N",
-        limits=(1, 100),
+        "Name the N columns that contribute most to the score.", "N", limits=(1, 100)
     )
 
 
@@ -48,7 +42,7 @@ class AlertOptions(opt.CostOptions):
         "Alert where it is among this share of the highest recent ones.", "SHARE"
     )
     alerts_per_day: int | None = opt.option(
-        "Alert about the highest, at most N on one day.", "N", limits=opt.POSITIVE
+        "Alert about the highest, at most N per day.", "N", limits=opt.POSITIVE
     )
     top_per_day: int | None = opt.option(
         "Alert about exactly the N highest rows of each day, after all rows were read.",

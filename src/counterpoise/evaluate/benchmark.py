@@ -336,8 +336,8 @@ def too_slow(y: Labels, d: int) -> dict[str, float]:
     """Return methods whose estimated seconds exceed MAX_SECONDS and twice the exact model's."""
     counts = np.unique(y, return_counts=True)[1].astype(float)
     most = max(MAX_SECONDS, 2.0 * seconds(MAIN_METHOD, counts, d))
-    taken = {name: seconds(name, counts, d) for name in METHODS}
-    return {name: long for name, long in taken.items() if long > most}
+    estimated = {name: seconds(name, counts, d) for name in METHODS}
+    return {name: long for name, long in estimated.items() if long > most}
 
 
 def seconds(name: str, counts: NDArray[np.float64], d: int) -> float:
@@ -416,6 +416,11 @@ def _run_online(name: str, model: Any, Z: Matrix, targets: _Targets) -> Result:
 
 def select_best(results: list[Result]) -> Result:
     """Return the result with the highest G-mean, the first of several.
+
+    Parameters
+    ----------
+    results : list of Result
+        Results of all methods.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from counterpoise.errors import printable
 from counterpoise.evaluate import plots
 from counterpoise.evaluate.benchmark import select_best
 from counterpoise.evaluate.cost_curve import reliability
-from counterpoise.evaluate.metrics import MAIN_METHOD, Result
+from counterpoise.evaluate.metrics import MAIN_METHOD, METRIC_NAMES, Result
 from counterpoise.evaluate.plots import CostComparison
 from counterpoise.explanation import Explanation
 
@@ -104,15 +104,6 @@ def _explanation_figures(reasons: Explanation, positive: Any) -> list[str]:
     ]
 
 
-COLUMNS = {
-    "g_mean": "G-mean",
-    "balanced_accuracy": "balanced accuracy",
-    "recall": "recall",
-    "precision": "precision",
-    "average_precision": "average precision",
-    "roc_auc": "ROC AUC",
-    "recall_at_1pct": "recall at 1% FPR",
-}
 PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -279,12 +270,12 @@ def _shares(y: Labels) -> str:
 
 
 def _table(results: list[Result], positive: Any, best: Result, timed: bool = True) -> str:
-    names = ["method", *COLUMNS.values(), *(["µs per row"] if timed else [])]
+    names = ["method", *METRIC_NAMES.values(), *(["µs per row"] if timed else [])]
     head = "".join(f"<th>{name}</th>" for name in names)
     rows = []
     for result in results:
         found = result.metrics.of(positive)
-        cells = [text(result.name), *(_number(found[key]) for key in COLUMNS)]
+        cells = [text(result.name), *(_number(found[key]) for key in METRIC_NAMES)]
         if timed:
             cells.append(f"{result.microseconds:.3g}")
         kind = ' class="best"' if result is best and len(results) > 1 else ""

@@ -33,13 +33,25 @@ class Confusion:
         self.counts: dict[tuple[Any, Any], int] = {}
 
     def add(self, true: Labels, predicted: Labels) -> None:
-        """Count rows by their true and predicted labels, ndarrays of shape (n,)."""
+        """Count rows.
+
+        Parameters
+        ----------
+        true, predicted : ndarray of shape (n,)
+            Labels.
+        """
         pairs, times = np.unique(np.stack([true, predicted]), axis=1, return_counts=True)
         for one, other, count in zip(*pairs.tolist(), times.tolist(), strict=True):
             self.counts[one, other] = self.counts.get((one, other), 0) + count
 
     def merge(self, other: Confusion) -> None:
-        """Add the counts of another object."""
+        """Add other counts.
+
+        Parameters
+        ----------
+        other : Confusion
+            The counts to add.
+        """
         for pair, count in other.counts.items():
             self.counts[pair] = self.counts.get(pair, 0) + count
 
@@ -146,7 +158,16 @@ class Ranking:
 
 
 FALSE_POSITIVE_RATE = 0.01  # at which recall is reported
-CLASS_METRICS = ("recall", "precision", "average_precision", "roc_auc", "recall_at_1pct")
+METRIC_NAMES = {
+    "g_mean": "G-mean",
+    "balanced_accuracy": "balanced accuracy",
+    "recall": "recall",
+    "precision": "precision",
+    "average_precision": "average precision",
+    "roc_auc": "ROC AUC",
+    "recall_at_1pct": "recall at 1% FPR",
+}  # names in tables
+CLASS_METRICS = tuple(METRIC_NAMES)[2:]
 
 
 @dataclass(frozen=True)
@@ -179,7 +200,13 @@ class Metrics:
     undefined: dict[str, str] = field(default_factory=dict)
 
     def of(self, positive: Any) -> dict[str, float | None]:
-        """Return metrics of all classes, then of the positive class."""
+        """Return metrics of all classes, then of one class.
+
+        Parameters
+        ----------
+        positive : label
+            The class.
+        """
         one = self.by_class.get(positive, {})
         return {
             "g_mean": self.confusion.g_mean(),
@@ -197,7 +224,7 @@ class Metrics:
 
 
 def measure(true: Labels, predicted: Labels, scores: Matrix, classes: Labels) -> Metrics:
-    """Compute metrics of predictions.
+    """Return metrics of predictions.
 
     Parameters
     ----------
@@ -258,9 +285,9 @@ def _ranked(
     """Return the metrics that depend only on the order of the scores."""
     if positive.all() or not positive.any():
         what = "no other class" if positive.any() else f"no {label!r}"
-        for name in ("average precision", "ROC AUC", "recall at 1 % false positives"):
-            undefined[f"{name} of {label}"] = f"{what} is in the data"
-        return {"average_precision": None, "roc_auc": None, "recall_at_1pct": None}
+        for name in CLASS_METRICS[2:]:
+            undefined[f"{METRIC_NAMES[name]} of {label}"] = f"{what} is in the data"
+        return dict.fromkeys(CLASS_METRICS[2:])
     ranking = Ranking.of(positive, score)
     return {
         "average_precision": ranking.average_precision(),

@@ -154,12 +154,12 @@ def usual_range(values: Any) -> tuple[float, float]:
 
     Outliers are more than five times the range between the quartiles away from these.
     """
-    known = np.asarray(values, dtype=np.float64)
-    known = known[np.isfinite(known)]
-    if not len(known):
+    finite = np.asarray(values, dtype=np.float64)
+    finite = finite[np.isfinite(finite)]
+    if not len(finite):
         return 0.0, 1.0
-    low, high = np.quantile(known, [0.25, 0.75])
-    kept = known[(known >= low - 5.0 * (high - low)) & (known <= high + 5.0 * (high - low))]
+    low, high = np.quantile(finite, [0.25, 0.75])
+    kept = finite[(finite >= low - 5.0 * (high - low)) & (finite <= high + 5.0 * (high - low))]
     return float(kept.min()), float(kept.max())
 
 
@@ -299,8 +299,8 @@ def window_of(y: Labels) -> int:
     They are enough to expect 25 of the rarest class, from a fiftieth to a quarter of all.
     """
     rarest = np.unique(y, return_counts=True)[1].min()
-    wanted = int(np.ceil(25 * len(y) / rarest))
-    return max(min(max(wanted, len(y) // 50), len(y) // 4), 1)
+    rows = int(np.ceil(25 * len(y) / rarest))
+    return max(min(max(rows, len(y) // 50), len(y) // 4), 1)
 
 
 def running_g_mean(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,40 +65,41 @@ class Plan(NamedTuple):
 
 def plan_columns(df: DataFrame, columns: Columns, sizes: Mapping[str, int] | None = None) -> Plan:
     """Plan how the columns of a frame are read, by its schema and the sizes of known vectors."""
-    known = {field.name: field for field in df.schema.fields}
-    names = dict.fromkeys(n if n in known else vector_of(n) or n for n in columns.only)
+    fields = df.schema.fields
+    by_name = {field.name: field for field in fields}
+    names = dict.fromkeys(n if n in by_name else vector_of(n) or n for n in columns.only)
     columns = replace(columns, only=tuple(names))
-    needed = [name for name in known if columns.is_needed(name)]
-    require_distinct(df, [name for name in df.columns if name in needed])
+    needed = [name for name in by_name if columns.is_needed(name)]
+    require_distinct(df, [field.name for field in fields if field.name in needed])
     for name, option in columns.named.items():
-        if name not in known:
-            has = ", ".join(map(repr, known))
+        if name not in by_name:
+            has = ", ".join(map(repr, by_name))
             raise DataError(f"the frame has no column {name!r}, given as {option}; it has {has}")
-    taken: dict[str, Any] = {}
+    selected: dict[str, Any] = {}
     vectors: dict[str, int] = {}
     kinds: dict[str, str] = {}
     for name in needed:
-        field = known[name]
+        field = by_name[name]
         column, kind = readable_column(name, field.dataType)
         if kind == "vector" and (
             name in (columns.label, columns.weight) or name in columns.explicit_types
         ):
             raise DataError(
-                f"column {name!r} holds vectors, and cannot be a label, a weight or one number"
+                f"column {name!r} contains vectors, and cannot be a label, a weight or one number"
             )
         if kind == "vector":
             vectors[name] = (sizes or {}).get(name) or _size(df, name, field, column)
             kinds |= dict.fromkeys(entries(name, vectors[name]), "number")
         else:
             kinds[name] = kind
-        taken[name] = column.alias(f"c{len(taken)}")
+        selected[name] = column.alias(f"c{len(selected)}")
     for name in vectors:
-        both = [e for e in entries(name, vectors[name]) if e in taken]
+        both = [e for e in entries(name, vectors[name]) if e in selected]
         if both:
             raise DataError(f"column {both[0]!r} and the vectors of {name!r} have the same name")
     only = [e for n in columns.only for e in (entries(n, vectors[n]) if n in vectors else [n])]
-    numbered = df.select(*taken.values())
-    return Plan(numbered, list(taken), replace(columns, only=tuple(only)), vectors, kinds)
+    numbered = df.select(*selected.values())
+    return Plan(numbered, list(selected), replace(columns, only=tuple(only)), vectors, kinds)
 
 
 def require_distinct(df: DataFrame, names: list[str]) -> None:
@@ -240,29 +242,35 @@ def batch_of(schema: str, rows: list[tuple[Any, ...]], large: bool) -> pa.Record
     return pa.RecordBatch.from_arrays(arrays, [name for name, _ in fields])
 
 
-Task = Callable[[int, Iterable[pa.RecordBatch]], Iterable[tuple[Any, ...]]]
 EMPTY = {"long": 0, "string": "", "binary": b""}
 
 
-def map_partitions(df: DataFrame, schema: str, task: Task) -> DataFrame:
+def map_partitions(df: DataFrame, schema: str, task: Callable[..., Any], *args: Any) -> DataFrame:
     """Return the rows that a task makes of the batches of each partition, or its error.
 
     The schema begins with "part long, error string". The task gets the number of the partition,
-    and its rows have no error.
+    the batches and ``args``, and its rows have no error. It is a function of a module, which Spark
+    sends by its name.
     """
-    large, empty = uses_large_types(df), [EMPTY[one.split()[1]] for one in schema.split(", ")[2:]]
+    return df.mapInArrow(partial(_run_task, task, args, schema, uses_large_types(df)), schema)
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part = partition_id()
-        try:
-            with one_thread():
-                rows = [(first, "", *rest) for first, *rest in task(part, batches)]
-        except ValueError as error:
-            rows = [(part, str(error), *empty)]
-        if rows:
-            yield batch_of(schema, rows, large)
 
-    return df.mapInArrow(run, schema)
+def _run_task(
+    task: Callable[..., Iterable[tuple[Any, ...]]],
+    args: tuple[Any, ...],
+    schema: str,
+    large: bool,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    part = partition_id()
+    try:
+        with one_thread():
+            rows = [(first, "", *rest) for first, *rest in task(part, batches, *args)]
+    except ValueError as error:
+        empty = [EMPTY[field.split()[1]] for field in schema.split(", ")[2:]]
+        rows = [(part, str(error), *empty)]
+    if rows:
+        yield batch_of(schema, rows, large)
 
 
 def collect_parts(df: DataFrame) -> list[Any]:
@@ -296,7 +304,7 @@ def encoder_of(
     for name, kind in kinds.items():
         if kind == "epoch" and columns.roles.get(name) != "epoch" and name not in before.kinds:
             raise DataError(
-                f"column {name!r} holds dates",
+                f"column {name!r} contains dates",
                 Suggestion("choose a role, such as {}", "columns", {name: "datetime"}),
                 Suggestion("{}", "columns", {name: "epoch"}),
                 Suggestion("{}", "columns", {name: "category"}),
@@ -340,18 +348,7 @@ def _natural(feature: Feature) -> tuple[int, str]:
 
 def _scan_rows(plan: Plan, start: ColumnEncoder) -> tuple[list[Feature], dict[str, float]]:
     """Return the features that depend on the rows, and a value of each number: one pass."""
-    read = plan.read
-
-    def scan(part: int, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
-        after = start
-        for chunk in chunks(batches, *read):
-            _, after = after.learn(chunk)
-        for f in after.features:
-            yield 0, f.kind, f.column, f.value
-        for name, base in after.bases.items():
-            yield 0, BASE, name, repr(base)
-
-    rows = collect_parts(map_partitions(plan.df, FEATURE, scan).distinct())
+    rows = collect_parts(map_partitions(plan.df, FEATURE, _scan, plan.read, start).distinct())
     values: dict[str, list[float]] = {}
     for row in rows:
         if row["kind"] == BASE:
@@ -361,3 +358,15 @@ def _scan_rows(plan: Plan, start: ColumnEncoder) -> tuple[list[Feature], dict[st
     bases = {name: some[len(some) // 2] for name, some in middle.items()}
     features = [Feature(r["column"], r["kind"], r["value"]) for r in rows if r["kind"] != BASE]
     return features, bases
+
+
+def _scan(
+    part: int, batches: Iterable[pa.RecordBatch], read: tuple[Any, ...], start: ColumnEncoder
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the features and bases of a partition, as rows of part 0 that may be equal."""
+    for chunk in chunks(batches, *read):
+        _, start = start.learn(chunk)
+    for f in start.features:
+        yield 0, f.kind, f.column, f.value
+    for name, base in start.bases.items():
+        yield 0, BASE, name, repr(base)

@@ -42,14 +42,20 @@ from counterpoise.tables.model import TableModel
 from counterpoise.tables.model_io import contents_of
 
 
-class BalancedRidge(
-    Estimator,  # type: ignore[type-arg]
+class _ColumnParams(
     HasFeaturesCol,
     HasInputCols,
     HasLabelCol,
     HasPredictionCol,
     HasRawPredictionCol,
     HasWeightCol,
+):
+    """Names of the columns of a stage."""
+
+
+class BalancedRidge(
+    Estimator,  # type: ignore[type-arg]
+    _ColumnParams,
     DefaultParamsReadable,  # type: ignore[type-arg]
     DefaultParamsWritable,
 ):
@@ -135,12 +141,7 @@ class BalancedRidge(
 
 class BalancedRidgeModel(
     Model,
-    HasFeaturesCol,
-    HasInputCols,
-    HasLabelCol,
-    HasPredictionCol,
-    HasRawPredictionCol,
-    HasWeightCol,
+    _ColumnParams,
     MLReadable,  # type: ignore[type-arg]
     MLWritable,
 ):

@@ -32,7 +32,7 @@ def predict(
     prediction: str = "prediction",
     score: str = "score",
 ) -> DataFrame:
-    """Add predictions to a frame, which may be a stream.
+    """Return a frame with predictions; it may be a stream.
 
     Parameters
     ----------
@@ -91,6 +91,13 @@ def predict(
 
 def save(model: BalancedRidgeClassifier, path: str) -> None:
     """Save a model of :func:`fit` as a file that :func:`predict` and the command line can use.
+
+    Parameters
+    ----------
+    model : BalancedRidgeClassifier
+        The model.
+    path : str
+        Path of the file.
 
     Examples
     --------
