@@ -106,9 +106,7 @@ def test_reports_show_the_columns_that_matter_and_one_row(run, learned, classes,
     assert "Feature importance" in page
     assert "Explanation of the highest-scoring row" in page
     assert "Largest: amount" in page
-    images = re.findall(
-        r'alt="Feature importance" src="data:image/svg\+xml;base64,([^"]+)"', page
-    )
+    images = re.findall(r'alt="Feature importance" src="data:image/svg\+xml;base64,([^"]+)"', page)
     assert "<!-- amount -->" in base64.b64decode(images[0]).decode()
 
 

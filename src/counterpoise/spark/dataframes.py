@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -242,35 +241,29 @@ def batch_of(schema: str, rows: list[tuple[Any, ...]], large: bool) -> pa.Record
     return pa.RecordBatch.from_arrays(arrays, [name for name, _ in fields])
 
 
+Task = Callable[[int, Iterable[pa.RecordBatch]], Iterable[tuple[Any, ...]]]
 EMPTY = {"long": 0, "string": "", "binary": b""}
 
 
-def map_partitions(df: DataFrame, schema: str, task: Callable[..., Any], *args: Any) -> DataFrame:
+def map_partitions(df: DataFrame, schema: str, task: Task) -> DataFrame:
     """Return the rows that a task makes of the batches of each partition, or its error.
 
     The schema begins with "part long, error string". The task gets the number of the partition,
-    the batches and ``args``, and its rows have no error. It is a function of a module, which Spark
-    sends by its name.
+    and its rows have no error.
     """
-    return df.mapInArrow(partial(_run_task, task, args, schema, uses_large_types(df)), schema)
+    large, empty = uses_large_types(df), [EMPTY[one.split()[1]] for one in schema.split(", ")[2:]]
 
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part = partition_id()
+        try:
+            with one_thread():
+                rows = [(first, "", *rest) for first, *rest in task(part, batches)]
+        except ValueError as error:
+            rows = [(part, str(error), *empty)]
+        if rows:
+            yield batch_of(schema, rows, large)
 
-def _run_task(
-    task: Callable[..., Iterable[tuple[Any, ...]]],
-    args: tuple[Any, ...],
-    schema: str,
-    large: bool,
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    part = partition_id()
-    try:
-        with one_thread():
-            rows = [(first, "", *rest) for first, *rest in task(part, batches, *args)]
-    except ValueError as error:
-        empty = [EMPTY[field.split()[1]] for field in schema.split(", ")[2:]]
-        rows = [(part, str(error), *empty)]
-    if rows:
-        yield batch_of(schema, rows, large)
+    return df.mapInArrow(run, schema)
 
 
 def collect_parts(df: DataFrame) -> list[Any]:
@@ -348,7 +341,16 @@ def _natural(feature: Feature) -> tuple[int, str]:
 
 def _scan_rows(plan: Plan, start: ColumnEncoder) -> tuple[list[Feature], dict[str, float]]:
     """Return the features that depend on the rows, and a value of each number: one pass."""
-    rows = collect_parts(map_partitions(plan.df, FEATURE, _scan, plan.read, start).distinct())
+    read = plan.read
+
+    def scan(part: int, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+        after = start
+        for chunk in chunks(batches, *read):
+            _, after = after.learn(chunk)
+        yield from ((0, f.kind, f.column, f.value) for f in after.features)
+        yield from ((0, BASE, name, repr(base)) for name, base in after.bases.items())
+
+    rows = collect_parts(map_partitions(plan.df, FEATURE, scan).distinct())
     values: dict[str, list[float]] = {}
     for row in rows:
         if row["kind"] == BASE:
@@ -358,15 +360,3 @@ def _scan_rows(plan: Plan, start: ColumnEncoder) -> tuple[list[Feature], dict[st
     bases = {name: some[len(some) // 2] for name, some in middle.items()}
     features = [Feature(r["column"], r["kind"], r["value"]) for r in rows if r["kind"] != BASE]
     return features, bases
-
-
-def _scan(
-    part: int, batches: Iterable[pa.RecordBatch], read: tuple[Any, ...], start: ColumnEncoder
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the features and bases of a partition, as rows of part 0 that may be equal."""
-    for chunk in chunks(batches, *read):
-        _, start = start.learn(chunk)
-    for f in start.features:
-        yield 0, f.kind, f.column, f.value
-    for name, base in start.bases.items():
-        yield 0, BASE, name, repr(base)

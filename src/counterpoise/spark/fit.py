@@ -184,13 +184,32 @@ def learn_segments(
     segments: Segments | None = None,
 ) -> tuple[dict[int, RidgeModel], int]:
     """Learn each segment of a frame by itself; the whole frame is segment 0 by default."""
-    limit = params.memory_limit
-    parts = map_partitions(plan.df, PART, _learn_part, plan.read, encoding, params, segments)
+    read, limit = plan.read, params.memory_limit
+
+    def learn(part: int, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+        at, total = 0, 0
+        models: dict[int, RidgeModel] = {}
+        for one, dropped in rows_of(batches, read, encoding):
+            total, n = total + dropped, len(one.y)
+            whole = [(0, slice(0, n))] if n else []
+            for segment, rows in segments.split(part, at, n) if segments else whole:
+                model = models.setdefault(segment, RidgeModel(params))
+                weight, t = (None if a is None else a[rows] for a in (one.weight, one.t))
+                model.learn(one.X[rows], one.y[rows], weight, t, calibrate=False)
+                _require_few_labels(model, encoding)
+            at += n
+        for segment, model in models.items():
+            if model.is_fitted:
+                yield segment * SEGMENT + part, 0, pickle.dumps(model.state, protocol=5)
+        if total:
+            yield part, total, b""
+
     large = uses_large_types(plan.df)
 
     def merge(table: pa.Table) -> pa.Table:
         return _merge_group(table, large, limit)
 
+    parts = map_partitions(plan.df, PART, learn)
     for _ in range(LEVELS):
         group = functions.floor(functions.col("part") / FAN).alias("group")
         parts = parts.groupBy(group).applyInArrow(merge, PART)
@@ -203,32 +222,6 @@ def learn_segments(
             model.set_imputation(MeanImputation.of(*encoding.fill))
             _require_few_labels(model, encoding)
     return result, sum(row["dropped"] for row in rows)
-
-
-def _learn_part(
-    part: int,
-    batches: Iterable[pa.RecordBatch],
-    read: tuple[Any, ...],
-    encoding: ColumnEncoder,
-    params: RidgeParameters,
-    segments: Segments | None,
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the states of the segments of a partition, and the number of its dropped rows."""
-    at, total, models = 0, 0, dict[int, RidgeModel]()
-    for one, dropped in rows_of(batches, read, encoding):
-        total, n = total + dropped, len(one.y)
-        whole = [(0, slice(0, n))] if n else []
-        for segment, rows in segments.split(part, at, n) if segments else whole:
-            model = models.setdefault(segment, RidgeModel(params))
-            weight, t = (None if a is None else a[rows] for a in (one.weight, one.t))
-            model.learn(one.X[rows], one.y[rows], weight, t, calibrate=False)
-            _require_few_labels(model, encoding)
-        at += n
-    for segment, model in models.items():
-        if model.is_fitted:
-            yield segment * SEGMENT + part, 0, pickle.dumps(model.state, protocol=5)
-    if total:
-        yield part, total, b""
 
 
 def rows_of(
@@ -334,17 +327,16 @@ def learn_progressively(
 
 def _partition_starts(plan: Plan, encoding: ColumnEncoder, rows: int) -> tuple[dict[int, int], int]:
     """Return the position of the first row of each partition after other rows, and of the end."""
+    read = plan.read
+
+    def count(part: int, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int]]:
+        yield part, sum(len(one.y) for one, _ in rows_of(batches, read, encoding))
+
     starts: dict[int, int] = {}
-    for row in collect_parts(map_partitions(plan.df, COUNT, _count_part, plan.read, encoding)):
+    for row in collect_parts(map_partitions(plan.df, COUNT, count)):
         starts[row["part"]] = rows
         rows += row["rows"]
     return starts, rows
-
-
-def _count_part(
-    part: int, batches: Iterable[pa.RecordBatch], read: tuple[Any, ...], encoding: ColumnEncoder
-) -> Iterator[tuple[int, int]]:
-    yield part, sum(len(one.y) for one, _ in rows_of(batches, read, encoding))
 
 
 def _score_segments(
@@ -354,28 +346,21 @@ def _score_segments(
     models: Mapping[int, Scores | None],
 ) -> dict[int, list[tuple[int, Calibration, LabelOrder, list[Any]]]]:
     """Return number, counts and label order of rows by segment, in order, with the first label."""
-    args = plan.read, encoding, segments, models
+    read = plan.read
+
+    def score(part: int, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
+        at = 0
+        for one, _ in rows_of(batches, read, encoding):
+            for segment, rows in segments.split(part, at, len(one.y)):
+                scores, y, counts = models.get(segment), one.y[rows], Calibration.empty()
+                if scores is not None:
+                    weight = None if one.weight is None else one.weight[rows]
+                    counts = counts_of(scores, scores.of(one.X[rows]), y, weight)
+                found = len(y), counts, LabelOrder().with_rows(y), y[:1].tolist()
+                yield part, segment, pickle.dumps(found)
+            at += len(one.y)
+
     result: dict[int, list[Any]] = {}
-    for row in collect_parts(map_partitions(plan.df, SCORED, _score_part, *args)):
+    for row in collect_parts(map_partitions(plan.df, SCORED, score)):
         result.setdefault(row["segment"], []).append(pickle.loads(bytes(row["found"])))
     return result
-
-
-def _score_part(
-    part: int,
-    batches: Iterable[pa.RecordBatch],
-    read: tuple[Any, ...],
-    encoding: ColumnEncoder,
-    segments: Segments,
-    models: Mapping[int, Scores | None],
-) -> Iterator[tuple[int, int, bytes]]:
-    at = 0
-    for one, _ in rows_of(batches, read, encoding):
-        for segment, rows in segments.split(part, at, len(one.y)):
-            scores, y, counts = models.get(segment), one.y[rows], Calibration.empty()
-            if scores is not None:
-                weight = None if one.weight is None else one.weight[rows]
-                counts = counts_of(scores, scores.of(one.X[rows]), y, weight)
-            found = len(y), counts, LabelOrder().with_rows(y), y[:1].tolist()
-            yield part, segment, pickle.dumps(found)
-        at += len(one.y)
