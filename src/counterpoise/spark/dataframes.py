@@ -55,6 +55,7 @@ class Plan(NamedTuple):
     columns: Columns  # their settings, with the entries of vectors
     vectors: dict[str, int]  # number of entries of each vector column
     kinds: dict[str, str]  # kinds of the columns by the schema: "number", "category" or "epoch"
+    large: bool  # whether Spark expects text and bytes with long offsets
 
     @property
     def read(self) -> tuple[list[str], dict[str, int], tuple[str, ...]]:
@@ -98,7 +99,8 @@ def plan_columns(df: DataFrame, columns: Columns, sizes: Mapping[str, int] | Non
             raise DataError(f"column {both[0]!r} and the vectors of {name!r} have the same name")
     only = [e for n in columns.only for e in (entries(n, vectors[n]) if n in vectors else [n])]
     numbered = df.select(*selected.values())
-    return Plan(numbered, list(selected), replace(columns, only=tuple(only)), vectors, kinds)
+    columns, large = replace(columns, only=tuple(only)), uses_large_types(df)
+    return Plan(numbered, list(selected), columns, vectors, kinds, large)
 
 
 def require_distinct(df: DataFrame, names: list[str]) -> None:
@@ -245,13 +247,13 @@ Task = Callable[[int, Iterable[pa.RecordBatch]], Iterable[tuple[Any, ...]]]
 EMPTY = {"long": 0, "string": "", "binary": b""}
 
 
-def map_partitions(df: DataFrame, schema: str, task: Task) -> DataFrame:
+def map_partitions(plan: Plan, schema: str, task: Task) -> DataFrame:
     """Return the rows that a task makes of the batches of each partition, or its error.
 
     The schema begins with "part long, error string". The task gets the number of the partition,
     and its rows have no error.
     """
-    large, empty = uses_large_types(df), [EMPTY[one.split()[1]] for one in schema.split(", ")[2:]]
+    large, empty = plan.large, [EMPTY[one.split()[1]] for one in schema.split(", ")[2:]]
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part = partition_id()
@@ -263,7 +265,7 @@ def map_partitions(df: DataFrame, schema: str, task: Task) -> DataFrame:
         if rows:
             yield batch_of(schema, rows, large)
 
-    return df.mapInArrow(run, schema)
+    return plan.df.mapInArrow(run, schema)
 
 
 def collect_parts(df: DataFrame) -> list[Any]:
@@ -350,7 +352,7 @@ def _scan_rows(plan: Plan, start: ColumnEncoder) -> tuple[list[Feature], dict[st
         yield from ((0, f.kind, f.column, f.value) for f in after.features)
         yield from ((0, BASE, name, repr(base)) for name, base in after.bases.items())
 
-    rows = collect_parts(map_partitions(plan.df, FEATURE, scan).distinct())
+    rows = collect_parts(map_partitions(plan, FEATURE, scan).distinct())
     values: dict[str, list[float]] = {}
     for row in rows:
         if row["kind"] == BASE:

@@ -43,7 +43,6 @@ from counterpoise.spark.dataframes import (
     encoder_of,
     map_partitions,
     plan_columns,
-    uses_large_types,
 )
 from counterpoise.tables.estimator import require_clock
 
@@ -204,12 +203,12 @@ def learn_segments(
         if total:
             yield part, total, b""
 
-    large = uses_large_types(plan.df)
+    large = plan.large
 
     def merge(table: pa.Table) -> pa.Table:
         return _merge_group(table, large, limit)
 
-    parts = map_partitions(plan.df, PART, learn)
+    parts = map_partitions(plan, PART, learn)
     for _ in range(LEVELS):
         group = functions.floor(functions.col("part") / FAN).alias("group")
         parts = parts.groupBy(group).applyInArrow(merge, PART)
@@ -333,7 +332,7 @@ def _partition_starts(plan: Plan, encoding: ColumnEncoder, rows: int) -> tuple[d
         yield part, sum(len(one.y) for one, _ in rows_of(batches, read, encoding))
 
     starts: dict[int, int] = {}
-    for row in collect_parts(map_partitions(plan.df, COUNT, count)):
+    for row in collect_parts(map_partitions(plan, COUNT, count)):
         starts[row["part"]] = rows
         rows += row["rows"]
     return starts, rows
@@ -361,6 +360,6 @@ def _score_segments(
             at += len(one.y)
 
     result: dict[int, list[Any]] = {}
-    for row in collect_parts(map_partitions(plan.df, SCORED, score)):
+    for row in collect_parts(map_partitions(plan, SCORED, score)):
         result.setdefault(row["segment"], []).append(pickle.loads(bytes(row["found"])))
     return result

@@ -24,7 +24,6 @@ from counterpoise.spark.dataframes import (
     encoder_of,
     partition_id,
     plan_columns,
-    uses_large_types,
 )
 from counterpoise.spark.fit import unknown_category_error
 
@@ -98,7 +97,7 @@ def ledger(
 
 def _aggregate(plan: Plan, metadata: LedgerMetadata) -> tuple[dict[CellKey, PartialCell], int]:
     """Return the cells of a frame, and the number of rows with missing values."""
-    read, large, encoding = plan.read, uses_large_types(plan.df), metadata.encoding
+    read, large, encoding = plan.read, plan.large, metadata.encoding
 
     def aggregate(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part, mine = partition_id(), PartialAggregator(metadata)
