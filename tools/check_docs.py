@@ -145,7 +145,8 @@ def undocumented():
         if taken - named - fields or named - set(kinds):
             yield f"{label}: documented {sorted(named | fields)}, taken {sorted(taken)}"
         silent = signature.return_annotation in (None, "None", "NoReturn", inspect.Signature.empty)
-        if taken and not silent and not re.search(r"^(Returns|Yields)\n---", text, re.M):
+        has_result = re.search(r"\A(Return|Plot|Render) |^(Returns|Yields)\n---", text, re.M)
+        if taken and not silent and not has_result:
             yield f"{label}: does not describe its result"
 
 

@@ -67,7 +67,7 @@ def test_text_of_others_is_only_text(folder, on_a_terminal):
         "inspect": on_a_terminal("inspect", "[m].st"),
         "evaluate": on_a_terminal("evaluate", "[m].st", file),
         "predict": on_a_terminal("predict", "[m].st", file, "-o", "[x]/p.csv"),
-        "race": on_a_terminal("benchmark", file, "--label", LABEL, "--only", "PA"),
+        "benchmark": on_a_terminal("benchmark", file, "--label", LABEL, "--only", "PA"),
     }
     for name, text in seen.items():
         assert "Traceback" not in text, name

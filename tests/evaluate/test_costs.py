@@ -94,11 +94,13 @@ def test_bins_of_reliability_hold_all_rows_and_their_shares():
     mine = rng.random(5000) < p
     found = reliability(mine, p)
     assert found.rows.sum() == 5000
-    assert found.rows @ found.told == pytest.approx(p.sum())
+    assert found.rows @ found.predicted == pytest.approx(p.sum())
     assert found.rows @ found.share == pytest.approx(mine.sum())
-    assert (np.diff(found.told) > 0).all()
-    deviation = np.sqrt(found.told * (1 - found.told) / found.rows)
-    assert (np.abs(found.told - found.share) < 4 * deviation + 0.02).all()  # four standard errors
+    assert (np.diff(found.predicted) > 0).all()
+    deviation = np.sqrt(found.predicted * (1 - found.predicted) / found.rows)
+    assert (
+        np.abs(found.predicted - found.share) < 4 * deviation + 0.02
+    ).all()  # four standard errors
 
 
 def test_the_highest_are_a_share_of_the_recent():
@@ -177,17 +179,17 @@ def test_alerts_by_price(run, payments):
         (["--cost-miss", "0"], "must be a finite number above 0, not 0"),
         (["--cost-miss", "-3"], "must be a finite number above 0, not -3"),
         (["--cost-miss", "5", "--cost-alarm", "0"], "must be a finite number above 0, not 0"),
-        (["--cost-alarm", "5"], "say what a miss costs too"),
+        (["--cost-alarm", "5"], "requires --cost-miss"),
         (["--cost-miss", "5", "--alert-rate", "0.1"], "cannot be combined"),
         (["--cost-miss-column", "prize"], "t.csv has no column 'prize', named by --cost-miss-col"),
         (["--cost-miss-column", "fraud"], "t.csv, row 1: column 'fraud' holds 'no', which is not"),
         (["--alerts-per-day", "0"], "must be 1 or more"),
-        (["--alerts-per-day", "3"], "name the column of times with --timestamp"),
+        (["--alerts-per-day", "3"], "requires --timestamp"),
         (["--alerts-per-day", "3", "--timestamp", "at"], "no column 'at', named by --timest"),
         (["--alerts-per-day", "3", "--timestamp", "fraud"], "row 1: column 'fraud' holds 'no'"),
         (["--timestamp", "when"], "is for --alerts-per-day"),
         (["--top-per-day", "0"], "must be 1 or more"),
-        (["--top-per-day", "3"], "name the column of times with --timestamp"),
+        (["--top-per-day", "3"], "requires --timestamp"),
         (["--top-per-day", "3", "--alerts-per-day", "3"], "cannot be combined"),
     ],
 )  # fmt: skip
@@ -239,8 +241,8 @@ def test_evaluate_says_what_decisions_have_cost(run, payments):
     page = "r.html"
     assert "cost by price" in run("evaluate", "m", "t.csv", *costs, "--report", page).out
     text = open(page).read()  # noqa: SIM115
-    assert "What each threshold would have cost" in text
-    assert "Do the probabilities hold?" in text
+    assert "Cost of each threshold" in text
+    assert "Calibration" in text
 
 
 # Predictions as they were served
@@ -316,6 +318,6 @@ def test_bad_predictions_and_labels(run, served, tmp_path):
             (tmp_path / name).write_text(content)
         (tmp_path / ("labels.csv", "scored.csv")[which]).write_text(text)
         assert message in run(*SERVED, code=2).err
-    assert "name the file of the labels" in run(*SERVED[:3], code=2).err
+    assert "requires --labels" in run(*SERVED[:3], code=2).err
     assert "leave the model out" in run("evaluate", "m", *SERVED[1:], code=2).err
     assert "name a model and files" in run("evaluate", code=2).err

@@ -16,7 +16,7 @@ from fork_server import NOWHERE
 from pipelines import FORMATS
 
 from counterpoise.atomic_write import locked
-from counterpoise.cli.learn import _ProgressAndMetrics
+from counterpoise.cli.learn import ProgressAndMetrics
 from counterpoise.modelfile import container as modelfile
 from counterpoise.readers import source
 from counterpoise.tables.model import TableModel, learn_inputs
@@ -145,7 +145,7 @@ def measured(folder, every, chunks=10**9, dies=False):
         learner = TableModel.open(
             str(folder / "m"), {"label": "y"}, {"ridge": "gcv"}, chunk_rows=64
         )
-        watch = _ProgressAndMetrics(learner, str(folder / "m.jsonl"), 150)
+        watch = ProgressAndMetrics(learner, str(folder / "m.jsonl"), 150)
 
         def look(*arguments):
             if dies and len(seen) == chunks:

@@ -103,12 +103,10 @@ def test_reports_show_the_columns_that_matter_and_one_row(run, learned, classes,
     learned(classes, *more)
     run("evaluate", "m.st", "day.csv", "--report", "page.html", "--positive", "fraud")
     page = Path("page.html").read_text()
-    assert "What scores depend on" in page
-    assert "Why one row looks most like fraud" in page
+    assert "Feature importance" in page
+    assert "Explanation of the highest-scoring row" in page
     assert "Largest: amount" in page
-    images = re.findall(
-        r'alt="What scores depend on" src="data:image/svg\+xml;base64,([^"]+)"', page
-    )
+    images = re.findall(r'alt="Feature importance" src="data:image/svg\+xml;base64,([^"]+)"', page)
     assert "<!-- amount -->" in base64.b64decode(images[0]).decode()
 
 
@@ -124,6 +122,6 @@ def test_a_race_shows_what_scores_depend_on(run, learned):
     pytest.importorskip("matplotlib")
     payments(300).to_csv("day.csv", index=False)
     run("benchmark", "day.csv", "--label", "label", "--drop", "id", "--positive", "fraud",
-        "--report", "race.html", "--only", "RLS")  # fmt: skip
-    page = Path("race.html").read_text()
-    assert "Why one row looks most like fraud" in page
+        "--report", "benchmark.html", "--only", "RLS")  # fmt: skip
+    page = Path("benchmark.html").read_text()
+    assert "Explanation of the highest-scoring row" in page

@@ -5,10 +5,10 @@ import sys
 
 
 def main() -> None:
-    """Run the command, or say how to install what it needs."""
+    """Run the command, or print how to install its dependencies."""
     _open_standard()
     if "predict" in sys.argv[1:2] and "numpy" not in sys.modules:
-        # Its products are small: threads that wait for them cost more than they bring.
+        # Its products are small: waiting threads would cost more time than they save.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from counterpoise.cli.app import run
@@ -24,10 +24,10 @@ def main() -> None:
 
 
 def _open_standard() -> None:
-    """Fill the places of closed standard streams, or the next files opened would take them.
+    """Open closed standard streams, so that no other file gets their numbers.
 
-    Reading from a closed standard input and writing to a closed standard output remain errors;
-    words to a closed standard error are lost.
+    Reading from a closed standard input and writing to a closed standard output remain errors.
+    Messages to a closed standard error are lost.
     """
     for number, name, mode, flags in (
         (0, "stdin", "r", os.O_WRONLY),

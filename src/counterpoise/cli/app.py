@@ -1,4 +1,4 @@
-"""The commands, and what becomes of their errors: words to standard error, and an exit code."""
+"""The commands, and their errors: a message to standard error and an exit code."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from counterpoise import __version__
 from counterpoise.cli import messages
@@ -25,12 +26,12 @@ from counterpoise.errors import DataError, printable
 FRAMES = ("narwhals", "narwhals.stable", "narwhals.stable.v2")
 LAZY_MODULES = (*FRAMES, "scipy.special", "scipy.stats", "numpy.f2py", "numpy.testing")
 HIDDEN = ("pandas",)
-COMMANDS_NEEDING_PANDAS = (["export"], ["benchmark"])  # commands to which nothing is hidden
+COMMANDS_NEEDING_PANDAS = (["export"], ["benchmark"])
 
 
 @contextmanager
 def lazy_imports(hidden: Sequence[str] = HIDDEN) -> Iterator[None]:
-    """Let imports wait for as long as this lasts."""
+    """Delay the import of LAZY_MODULES to their first use, and hide modules, inside the context."""
     finder = _Finder(hidden)
     sys.meta_path.insert(0, finder)
     try:
@@ -40,7 +41,7 @@ def lazy_imports(hidden: Sequence[str] = HIDDEN) -> Iterator[None]:
 
 
 class _Finder:
-    """Finds modules that wait, and does not find those that are hidden."""
+    """Finder of lazy modules, which does not find hidden ones."""
 
     def __init__(self, hidden: Sequence[str]) -> None:
         self.hidden = hidden
@@ -57,7 +58,7 @@ class _Finder:
 
 
 class _Loader:
-    """Loads nothing yet."""
+    """Loader that leaves the module empty until its first use."""
 
     def __init__(self, real: Any) -> None:
         self.real = real
@@ -70,10 +71,10 @@ class _Loader:
 
 
 class _Module(ModuleType):
-    """A module that is loaded by the first use of what is in it."""
+    """Module that is loaded when one of its names is used."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or self.__spec__ is None:  # the machinery of imports looks around
+        if name.startswith("__") or self.__spec__ is None:  # read by the import system
             raise AttributeError(name)
         self.__class__ = ModuleType  # type: ignore[assignment]
         self.__spec__.loader = self.__spec__.loader.real  # type: ignore[union-attr]
@@ -88,7 +89,8 @@ MODULES = {
     "merge": "model_files",
     "check": "model_files",
     "export": "model_files",
-    "relabel": "unlearn",
+    "unlearn": "model_files",
+    "relabel": "model_files",
 }  # of commands that share a module
 # One line each in the list of commands, which would cut longer ones.
 COMMANDS = {
@@ -98,16 +100,35 @@ COMMANDS = {
     "evaluate": "Compare the predictions of a model with the labels in files.",
     "inspect": "Show what is in a model file.",
     "merge": "Make one model of several.",
-    "unlearn": "Take the rows of files back, as if they had never been learned.",
+    "unlearn": "Unlearn rows exactly.",
     "relabel": "Learn rows with another label than before.",
     "check": "List every problem of files without learning.",
     "export": "Export a model: JSON, ONNX or scikit-learn.",
-    "ledger": "Models of any time and any segment, from sums.",
+    "ledger": "Models of any time and any segment, from moments.",
 }
 
 
+class PanelCommand(TyperCommand):
+    """Command whose help lists options by panel, without boxes."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each panel."""
+        panels: dict[str, list[Any]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                usual = f"{parameter.param_type_name}s".capitalize()
+                panel = getattr(parameter, "rich_help_panel", None) or usual
+                name = record[0].split(" <")[0]  # without the type of an argument
+                panels.setdefault(panel, []).append((name, record[1]))
+        for panel, records in panels.items():
+            if records:
+                with formatter.section(panel):
+                    formatter.write_dl(records)
+
+
 def commands(names: Iterable[str] = COMMANDS) -> typer.Typer:
-    """The command line."""
+    """Return the command line."""
     app = typer.Typer(
         name="counterpoise",
         no_args_is_help=True,
@@ -120,13 +141,16 @@ def commands(names: Iterable[str] = COMMANDS) -> typer.Typer:
         command = getattr(import_module(f"counterpoise.cli.{MODULES.get(name, name)}"), name)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, short_help=COMMANDS[name])
+            for inner in command.registered_commands:
+                inner.cls = PanelCommand
         else:
-            app.command(short_help=COMMANDS[name])(messages.with_option_groups(command))
+            made = messages.with_option_groups(command)
+            app.command(cls=PanelCommand, short_help=COMMANDS[name])(made)
     return app
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_set: bool) -> None:
+    if is_set:
         print(f"counterpoise {__version__}")
         raise typer.Exit
 
@@ -165,7 +189,7 @@ def run() -> None:
     except (OSError, MemoryError) as error:
         _fail(error, 1)
     except ImportError as error:
-        if "pip install" not in str(error):  # what an extra brings names it
+        if "pip install" not in str(error):  # the message of an extra that is not installed
             raise
         _fail(error, 1)
     if code:
@@ -175,15 +199,15 @@ def run() -> None:
 
 
 def resolve_command(first: str = "") -> Callable[..., Any]:
-    """The command that is asked for by the first word, or all of them for a list of them."""
+    """Return the command that the first argument names, or all commands."""
     if first in COMMANDS:
-        return _built(first)
+        return _build(first)
     return commands(() if first == "--version" else COMMANDS)
 
 
 @cache
-def _built(name: str) -> Callable[..., Any]:
-    """One command, which a process has to build once."""
+def _build(name: str) -> Callable[..., Any]:
+    """Build one command, once in a process."""
     return typer.main.get_command(commands([name]))
 
 
@@ -192,7 +216,7 @@ def _terminate(number: int, _: Any) -> None:
 
 
 def _flush() -> None:
-    """Write what is still buffered now, while an error can be told."""
+    """Write buffered output now, while an error can still be reported."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -202,7 +226,7 @@ def _flush() -> None:
 
 
 def _silence_stdout() -> None:
-    """Whoever was reading has gone, or the disk is full: nothing more is to be written at exit."""
+    """Discard buffered output, so that it causes no error at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,55 +1,49 @@
-"""counterpoise evaluate: how good a model is on rows that it has not learned."""
+"""counterpoise evaluate: metrics of a model, or of logged predictions, on labeled rows."""
 
 from __future__ import annotations
 
-import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterpoise.cli import messages, options
+from counterpoise.cli import messages
 from counterpoise.cli import options as opt
-from counterpoise.cli.messages import Json, show, show_json
+from counterpoise.cli.messages import Json, Progress, show, show_json
+from counterpoise.cli.predict import ABSENT, hint_calibration
 
 if TYPE_CHECKING:
     from counterpoise.tables.evaluate import CostSummary, EvaluationResult
 
-
-def cost_rows(bill: CostSummary, served: bool) -> list[list[Any]]:
-    """Rows of a table about a bill."""
-    curve = bill.curve
-    by = "as served" if served else "by price"
-    at = [] if bill.at is None or served else [["alert where the probability is at least", bill.at]]
-    return [
-        *at,
-        [f"cost {by}", bill.cost],
-        ["alerts", bill.alerts],
-        ["false alarms", bill.alarms],
-        ["misses", bill.misses],
-        ["cost of never alerting", curve.never],
-        ["cost of the best single threshold", curve.least],
-        [
-            "the best single threshold, chosen afterwards",
-            None if curve.best == float("inf") else curve.best,
-        ],
-    ]
+EXPLAINED = 1000  # rows whose contributions a report sums up
+DEFAULT_COSTS = (5.0, 20.0, 100.0)  # of a miss in a report, if no option sets them
 
 
-def plain(bill: CostSummary) -> dict[str, Any]:
-    """Return a bill, ready for JSON."""
-    return {
-        "cost": bill.cost,
-        "alerts": bill.alerts,
-        "alarms": bill.alarms,
-        "misses": bill.misses,
-        "threshold": bill.at,
-        "never": bill.curve.never,
-        "best": bill.curve.least,
-        "best_threshold": None if bill.curve.best == float("inf") else bill.curve.best,
-    }
+@dataclass
+class LoggedOptions(opt.LabelOptions):
+    """Options of logged predictions and their labels."""
 
+    predictions: list[str] | None = opt.option(
+        "Evaluate logged predictions, as predict has written them, instead of a model.", "FILE"
+    )
+    label: str | None = opt.option(
+        "Column of --labels that contains the class (default: the one that is not the id).",
+        "COLUMN",
+    )
 
-EXPLAINED = 1000  # rows whose reasons a report sums up
+    def require_complete(self, model: str | None, files: list[str] | None) -> None:
+        """Raise unless there is a model with files, or predictions with labels."""
+        if not self.predictions:
+            if self.labels or self.id or self.label:
+                raise opt.bad("--labels", "and --id and --label are for --predictions")
+            if model is None or not files:
+                raise typer.BadParameter(
+                    "name a model and files, or --predictions with --labels and --id"
+                )
+        elif model is not None:
+            raise opt.bad("--predictions", "are evaluated without a model; leave the model out")
+        elif not self.labels or self.id is None:
+            raise opt.bad("--predictions", f"requires {'--id' if self.labels else '--labels'}")
 
 
 def evaluate(
@@ -57,115 +51,65 @@ def evaluate(
         str | None, typer.Argument(help="Model file.", metavar="MODEL", show_default=False)
     ] = None,
     files: opt.SomeFiles = None,
-    predictions: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Judge these predictions, as predict has written them, and no model.",
-            metavar="FILE",
-        ),
-    ] = None,
-    labels: opt.Labels = None,
-    id: opt.Id = None,  # noqa: A002
-    label: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of --labels that holds the class; by default the one besides the ids.",
-            metavar="COLUMN",
-        ),
-    ] = None,
-    positive: opt.Positive = None,
-    costs: opt.CostOptions = opt.COSTS,
-    report: Annotated[
-        str | None, typer.Option(help="Write a page about it.", metavar="FILE.html")
-    ] = None,
+    report: opt.Report = None,
     as_json: Json = False,
-    ignore_unknown: opt.IgnoreUnknown = False,
-    input: opt.InputOptions = opt.INPUT,  # noqa: A002
+    positive: opt.Positive = None,
+    *,
+    costs: opt.CostOptions,
+    logged: LoggedOptions,
+    input: opt.ScoreInputOptions,  # noqa: A002
 ) -> None:
     """Compare the predictions of a model with the labels in files.
 
-    Some thirty bytes a row are kept in memory for the metrics that need an order. --positive is the
-    class that costs and the page of --report are about.
+    About 30 bytes per row are kept in memory for the metrics that need an order. The costs and the
+    report are about the class --positive.
 
     Example: counterpoise evaluate fraud.safetensors march.csv --cost-miss 200 --cost-alarm 5
 
-    As served: counterpoise evaluate --predictions scored.csv --labels labels.csv --id payment
+    Logged predictions: counterpoise evaluate --predictions scored.csv --labels labels.csv --id
+    payment
     """
-    reading = input.reading()
-    given = costs.costs()
-    if report is not None and not os.path.isdir(os.path.dirname(os.path.realpath(report))):
-        raise opt.bad("--report", f"the folder of {report} does not exist")
-    _require_one(model, files, predictions, labels, id, label)
+    reading, given = input.reading(), costs.costs()
+    opt.require_folder(report)
+    logged.require_complete(model, files)
 
     from counterpoise.tables.alerts import ExpectedCost
 
-    rule = None if given is None else ExpectedCost(given.alarm, given.miss, given.column)
+    rule = None if given is None else ExpectedCost(*given)
     if report is not None:
-        from counterpoise.evaluate.html_report import (
-            render_evaluation,  # fails before the work, not after it
-        )
-    if predictions and labels and id:
-        verdict, classes, usual = _evaluate_logged(predictions, labels, id, label, rule, reading)
-        title = f"{', '.join(predictions)} as served, by {', '.join(labels)}"
+        from counterpoise.evaluate import render_evaluation  # fails before the work, not after it
+    if logged.predictions:
+        found, classes, usual = _evaluate_logged(logged, rule, reading)
+        title = f"{', '.join(logged.predictions)} as served, by {', '.join(logged.labels or ())}"
     else:
-        assert model is not None
-        assert files is not None
-        verdict, classes, usual = _judged(
-            model, files, rule, ignore_unknown, reading, EXPLAINED if report else 0
+        explained = EXPLAINED if report else 0
+        found, classes, usual = _evaluate_model(
+            model or "", files or [], rule, input, reading, explained
         )
-        title = f"{model} on {', '.join(files)}"
-    seen = [one for one in classes if (verdict.y == one).any()]
-    rows_of = [float((verdict.y == one).sum()) for one in seen]
-    chosen = opt.chosen(positive, seen, rows_of, usual if usual in seen else None)
+        title = f"{model} on {', '.join(files or [])}"
+    counts = {one: float((found.y == one).sum()) for one in classes}
+    counts = {one: count for one, count in counts.items() if count}
+    chosen = opt.select_positive(positive, counts, usual if usual in counts else None)
     position = classes.index(chosen)
-    _tell(verdict, chosen, position, as_json)
+    _show(found, chosen, position, as_json)
     if report is not None:
-        from counterpoise.atomic_write import atomic_write
-
-        names = verdict.result.terms or []
-        decided = _decision_section(verdict, chosen, position)
+        names = found.result.terms or []
+        decisions = _decision_section(found, chosen, position)
         text = render_evaluation(
-            title, verdict.result, verdict.y, names, chosen, decided, verdict.reasons
+            title, found.result, found.y, names, chosen, decisions, found.reasons
         )
-        with atomic_write(report, "the report") as file:
-            file.write(text.encode())
-        messages.info(f"report: {report}")
+        messages.write_report(report, text)
 
 
-def _require_one(
-    model: str | None,
-    files: list[str] | None,
-    predictions: list[str] | None,
-    labels: list[str] | None,
-    name: str | None,
-    label: str | None,
-) -> None:
-    """Raise unless there is a model with files, or predictions with labels."""
-    if predictions:
-        if model is not None:
-            raise opt.bad("--predictions", "are judged without a model; leave the model out")
-        if not labels:
-            raise opt.bad("--predictions", "name the file of the labels with --labels")
-        if name is None:
-            raise opt.bad("--predictions", "name the column of the ids with --id")
-        return
-    if labels or name or label:
-        raise opt.bad("--labels", "and --id and --label are for --predictions; name these too")
-    if model is None or not files:
-        raise typer.BadParameter("name a model and files, or --predictions with --labels and --id")
-
-
-def _judged(
+def _evaluate_model(
     model: str,
     files: list[str],
     rule: Any,
-    ignore_unknown: bool,
+    input: opt.ScoreInputOptions,  # noqa: A002
     reading: dict[str, Any],
     explain: int,
 ) -> tuple[EvaluationResult, list[Any], Any]:
-    """Verdict on a model, its classes, and the class of interest."""
-    from counterpoise.cli.messages import Progress
-    from counterpoise.cli.predict import ABSENT
+    """Return the evaluation of a model, its classes, and its positive class."""
     from counterpoise.readers import formats
     from counterpoise.tables.evaluate import evaluate_model
     from counterpoise.tables.model import TableModel
@@ -173,42 +117,34 @@ def _judged(
     stored = TableModel.load(model).require_learned()
     if rule is not None:
         rule.decimal = stored.encoding.columns.decimal
-        options.hint_calibration(getattr(stored.model, "options", None))
+        hint_calibration(stored.model)
     sources = [formats.source(path, **reading) for path in formats.expanded(files)]
     with Progress() as progress:
-        verdict = evaluate_model(stored, sources, progress, ignore_unknown, rule, explain)
-    for name in verdict.lacking:
+        found = evaluate_model(stored, sources, progress, input.ignore_unknown, rule, explain)
+    for name in found.lacking:
         messages.info(ABSENT.format(name))
-    if verdict.skipped:
+    if found.skipped:
         messages.info(
-            f"{verdict.skipped:,} rows with missing values, or with none of the columns of the "
+            f"{found.skipped:,} rows with missing values, or with none of the columns of the "
             "model, were left out"
         )
-    return verdict, stored.classes, stored.positive
+    return found, stored.classes, stored.positive
 
 
 def _evaluate_logged(
-    predictions: list[str],
-    labels: list[str],
-    name: str,
-    label: str | None,
-    rule: Any,
-    reading: dict[str, Any],
+    logged: LoggedOptions, rule: Any, reading: dict[str, Any]
 ) -> tuple[EvaluationResult, list[Any], Any]:
-    """Verdict on predictions as they were served, their classes, and no class of interest."""
-    from counterpoise.cli.messages import Progress
+    """Return the evaluation of logged predictions, their classes, and no positive class."""
     from counterpoise.readers import formats
     from counterpoise.tables.evaluate import evaluate_logged, labels_of
 
+    def sources(paths: list[str] | None) -> list[Any]:
+        return [formats.source(path, **reading) for path in formats.expanded(paths or [])]
+
+    name = logged.id or ""
     with Progress() as progress:
-        known = labels_of(
-            [formats.source(path, **reading) for path in formats.expanded(labels)],
-            name,
-            label,
-            progress,
-        )
-        sources = [formats.source(path, **reading) for path in formats.expanded(predictions)]
-        found = evaluate_logged(sources, known, name, progress, rule)
+        labels = labels_of(sources(logged.labels), name, logged.label, progress)
+        found = evaluate_logged(sources(logged.predictions), labels, name, progress, rule)
     if found.waiting:
         messages.info(f"{found.waiting:,} predictions have no label yet")
     if found.strange:
@@ -218,68 +154,78 @@ def _evaluate_logged(
     return found.verdict, found.classes, None
 
 
-def _decision_section(verdict: EvaluationResult, chosen: Any, position: int) -> Any:
-    """What a page is to say about decisions."""
+def _decision_section(found: EvaluationResult, chosen: Any, position: int) -> Any:
+    """Return what a report shows about decisions, or None without probabilities."""
     from counterpoise.evaluate.html_report import DecisionSummary
     from counterpoise.evaluate.plots import CostComparison
 
-    risk = verdict.risk(position)
+    risk = found.risk(position)
     if risk is None:
         return None
-    wanted = (5.0, 20.0, 100.0) if verdict.price is None else (None,)
-    found = []
-    for price in wanted:
-        bill = verdict.bill(chosen, position, price)
-        assert bill is not None
-        if price is not None:
-            name = f"a miss costs {price:g} false alarms"
+    priced = []
+    for cost in DEFAULT_COSTS if found.price is None else (None,):
+        summary = found.bill(chosen, position, cost)
+        assert summary is not None
+        if cost is not None:
+            name = f"a miss costs {cost:g} false alarms"
         else:
-            own = "its own price" if bill.at is None else f"{verdict.price:g}"
-            name = f"a miss costs {own} and a false alarm {verdict.alarm:g}"
-        found.append(CostComparison(name, bill.curve, bill.cost, bill.at))
-    return DecisionSummary(verdict.y == chosen, risk, found)
+            own = "its own price" if summary.at is None else f"{found.price:g}"
+            name = f"a miss costs {own} and a false alarm {found.alarm:g}"
+        priced.append(CostComparison(name, summary.curve, summary.cost, summary.at))
+    return DecisionSummary(found.y == chosen, risk, priced)
 
 
-def _tell(verdict: EvaluationResult, chosen: Any, position: int, as_json: bool) -> None:
+def _costs(summary: CostSummary, is_logged: bool) -> dict[str, tuple[str, Any]]:
+    """Return the costs of decisions: the name in a table and the value, by the name in JSON."""
+    curve = summary.curve
+    return {
+        "threshold": ("alert where the probability is at least", summary.at),
+        "cost": ("cost as served" if is_logged else "cost by price", summary.cost),
+        "alerts": ("alerts", summary.alerts),
+        "alarms": ("false alarms", summary.alarms),
+        "misses": ("misses", summary.misses),
+        "never": ("cost of never alerting", curve.never),
+        "best": ("cost of the best single threshold", curve.least),
+        "best_threshold": (
+            "the best single threshold, chosen afterwards",
+            None if curve.best == float("inf") else curve.best,
+        ),
+    }
+
+
+def _show(found: EvaluationResult, chosen: Any, position: int, as_json: bool) -> None:
     """Print the metrics, and what decisions have cost."""
-    metrics = verdict.result.metrics
-    bill = verdict.bill(chosen, position)
+    from counterpoise.evaluate.metrics import CLASS_METRICS, METRIC_NAMES
+
+    metrics, is_logged = found.result.metrics, found.alerts is not None
+    summary = found.bill(chosen, position)
+    costs = {} if summary is None else _costs(summary, is_logged)
     if as_json:
-        show_json(metrics.plain() | ({} if bill is None else {"costs": plain(bill)}))
+        by_name = {name: value for name, (_, value) in costs.items()}
+        show_json(metrics.plain() | ({"costs": by_name} if costs else {}))
     else:
-        counts = metrics.confusion
-        show(
-            ["metric", "value"],
-            [
-                ["rows", counts.scored],
-                ["G-mean", counts.g_mean()],
-                ["balanced accuracy", counts.balanced_accuracy()],
-            ],
-        )
+        counts, labels = metrics.confusion, metrics.confusion.labels
+        facts = {
+            "rows": counts.scored,
+            "G-mean": counts.g_mean(),
+            "balanced accuracy": counts.balanced_accuracy(),
+        }
+        show(["metric", "value"], [[name, value] for name, value in facts.items()])
         print()
-        names = ["rows", "recall", "precision", "average_precision", "roc_auc", "recall_at_1pct"]
-        head = [
-            "class",
-            "rows",
-            "recall",
-            "precision",
-            "average precision",
-            "ROC AUC",
-            "recall at 1 % FP",
-        ]
         rows: list[list[Any]] = [
-            [str(label), int(row["rows"] or 0), *(row[name] for name in names[1:])]
+            [str(label), int(row["rows"] or 0), *(row[name] for name in CLASS_METRICS)]
             for label, row in metrics.by_class.items()
         ]
-        show(head, rows)
+        show(["class", "rows", *(METRIC_NAMES[name] for name in CLASS_METRICS)], rows)
         print()
-        labels = counts.labels
         show(
             ["true \\ predicted", *map(str, labels)],
             [[str(a), *(counts.counts.get((a, b), 0) for b in labels)] for a in labels],
         )
-        if bill is not None:
+        if is_logged or (summary is not None and summary.at is None):
+            costs.pop("threshold", None)
+        if costs:
             print()
-            show([f"alerts about {chosen}", "value"], cost_rows(bill, verdict.alerts is not None))
+            show([f"alerts about {chosen}", "value"], [list(one) for one in costs.values()])
     for name, reason in metrics.undefined.items():
         messages.info(f"{name} is undefined: {reason}")

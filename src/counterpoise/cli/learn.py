@@ -7,42 +7,63 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from counterpoise.cli import messages
 from counterpoise.cli import options as opt
-from counterpoise.cli.messages import Json, collect_stop_signals, pluralize, show_json
+from counterpoise.cli.messages import (
+    Json,
+    Progress,
+    collect_stop_signals,
+    pluralize,
+    show_json,
+)
 from counterpoise.errors import DataError
 
-
-def require(files: list[str] | None, labels: list[str] | None, id: str | None, model: str) -> bool:  # noqa: A002
-    """Return whether events and labels are joined; raise if options do not fit together."""
-    if not labels and id is None:
-        if not files:
-            raise opt.bad("FILES", "name the files to learn")
-        return False
-    from counterpoise.tables.event_store import has_store
-
-    if id is None and not has_store(model):
-        raise opt.bad("--labels", "name the column that joins rows and labels with --id")
-    if "-" in (files or []) and "-" in (labels or []):
-        raise opt.bad("--labels", "standard input cannot be events and labels at once")
-    return True
+UNFINISHED_LINE = "{}: the last line has no line end and is left for the next run"
 
 
-def seconds(text: str | None) -> float | None:
-    """Return the value of --expire in seconds."""
-    from counterpoise.moments import decay
+@dataclass
+class DelayedLabelOptions(opt.LabelOptions):
+    """Options of labels that come later than their events."""
 
-    if text is not None and decay.parse_time_span(text) is None:
-        raise opt.bad("--expire", f"{text!r} is not a time such as 12h, 90d or 2w")
-    return None if text is None else decay.parse_time_span(text)
+    expire: str | None = opt.option(
+        "Delete events without labels, and labels without events, after this time.", "90d"
+    )
+
+    def is_used(self, files: list[str] | None, model: str) -> bool:
+        """Return whether events and labels are joined; raise if options contradict each other."""
+        if not self.labels and self.id is None:
+            if not files:
+                raise opt.bad("FILES", "name the files to learn")
+            if self.expire is not None:
+                raise opt.bad("--expire", "is for --id and --labels")
+            return False
+        from counterpoise.tables.event_store import has_store
+
+        if self.id is None and not has_store(model):
+            raise opt.bad("--labels", "name the column that joins rows and labels with --id")
+        if "-" in (files or []) and "-" in (self.labels or []):
+            raise opt.bad("--labels", "standard input cannot be events and labels at once")
+        return True
+
+    def expire_seconds(self) -> float | None:
+        """Return the value of --expire in seconds."""
+        if self.expire is None:
+            return None
+        from counterpoise.moments.decay import parse_time_span
+
+        found = parse_time_span(self.expire)
+        if found is None:
+            raise opt.bad("--expire", f"{self.expire!r} is not a time such as 12h, 90d or 2w")
+        return found
 
 
 @contextmanager
-def opened_store(model: str, id: str | None) -> Iterator[Any]:  # noqa: A002
+def opened_store(model: str, id: str | None = None) -> Iterator[Any]:  # noqa: A002
     """Open the store of a model; one in which nothing was stored is deleted at the end."""
     from counterpoise.tables.event_store import EventStore, has_store, pending_path
 
@@ -72,29 +93,23 @@ def _compact(store: Any) -> None:
         messages.info(f"warning: deleted rows may still be readable: {error}")
 
 
-def run_settings(
-    store: Any, columns: dict[str, Any], options: dict[str, Any], more: dict[str, Any], model: str
-) -> dict[str, dict[str, Any]]:
-    """Return the settings of a run: the ids are not a feature, and earlier options count."""
-    more = {name: value for name, value in more.items() if value is not None}
-    if store is None:
-        return {"columns": columns, "options": options, "more": more}
-    from counterpoise.tables.delayed_labels import merge_settings
+def drop_id(columns: dict[str, Any], id: str, model: str | None) -> dict[str, Any]:  # noqa: A002
+    """Return settings of columns in which the id is not a feature."""
     from counterpoise.tables.model import TableModel
 
-    before = TableModel.load(model).encoding.columns if os.path.exists(model) else None
-    known = () if before is None else before.drop
+    before = None
+    if model is not None and os.path.exists(model):
+        before = TableModel.load(model).encoding.columns
+    dropped = () if before is None else before.drop
     roles = columns.get("roles", {})
     has_drop, has_only = "drop" in roles.values(), "only" in columns or (before and before.only)
-    if not has_only and (has_drop or store.id not in known):
-        kept = {} if has_drop else dict.fromkeys(known, "drop")
-        columns = {**columns, "roles": dict(sorted({**kept, **roles, store.id: "drop"}.items()))}
-    if before is not None:
-        return {"columns": columns, "options": options, "more": more}
-    return merge_settings(store, columns, options, more)
+    if has_only or (id in dropped and not has_drop):
+        return columns
+    earlier = {} if has_drop else dict.fromkeys(dropped, "drop")
+    return {**columns, "roles": dict(sorted({**earlier, **roles, id: "drop"}.items()))}
 
 
-def add(
+def _add_pending(
     learner: Any,
     store: Any,
     events: list[tuple[Any, str]],
@@ -109,19 +124,19 @@ def add(
         for source, key in inputs:
             check = event_checker(learner, store) if kind == "event" else learner.check_labels
             new = store.add(f"{kind}s", source, key, learner.chunk_rows, stop, check)
-            report(source, new, kind)
+            _report_new(source, new, kind)
     return [(PendingRows(store), PENDING)]
 
 
-def report(source: Any, new: int, what: str) -> None:
+def _report_new(source: Any, new: int, what: str) -> None:
     """Print how many rows were new in an input."""
     text = pluralize(new, f"new {what}") if new else f"no new {what}s"
     messages.info(f"{source.name}: {text}")
     if source.left:
-        messages.info(f"{source.name}: the last line has no line end and is left for the next run")
+        messages.info(UNFINISHED_LINE.format(source.name))
 
 
-def close(learner: Any, store: Any) -> None:
+def _expire_and_report(learner: Any, store: Any) -> None:
     """Delete what has expired, and print what is left."""
     if learner.model is not None:  # it has the options now
         store.set_options(None, store.expire_after)
@@ -138,161 +153,114 @@ def close(learner: Any, store: Any) -> None:
         messages.info(f"labels that wait for their events: {store.waiting_labels:,}")
 
 
-Names = list[str]
-MOST_ROWS = 10_000_000  # of a chunk
-
-
 def learn(
     model: Annotated[
         str,
         typer.Option("--model", "-m", help="Model file to create or to continue.", metavar="FILE"),
     ],
     files: opt.SomeFiles = None,
-    labels: opt.Labels = None,
-    id: opt.Id = None,  # noqa: A002
-    expire: Annotated[
-        str | None,
-        typer.Option(
-            help="Delete events without labels, and labels without events, after this time.",
-            metavar="90d",
-        ),
-    ] = None,
-    columns: opt.ColumnOptions = opt.COLUMNS,
-    allow_new_classes: Annotated[
-        bool,
-        typer.Option("--allow-new-classes", help="Learn labels that an old model does not know."),
-    ] = False,
-    allow_new_columns: opt.NewColumns = False,
-    allow_future: Annotated[
-        bool,
-        typer.Option("--allow-future", help="Learn times after now, by which --half-life decays."),
-    ] = False,
-    positive: opt.Positive = None,
-    options: opt.ModelOptions = opt.MODEL,
-    timestamp: opt.Timestamp = None,
-    checkpoint_every: Annotated[
-        int, typer.Option(help="Rows between two saves.", metavar="N")
-    ] = 1_000_000,
-    chunk_rows: Annotated[
-        int | None,
-        typer.Option(help="Most rows learned at a time; 8192 by default.", metavar="N"),
-    ] = None,
-    metrics: Annotated[
-        str | None,
-        typer.Option(help="Append progressive metrics to this file.", metavar="FILE.jsonl"),
-    ] = None,
-    metrics_every: Annotated[
-        int, typer.Option(help="Rows between two lines of metrics.", metavar="N")
-    ] = 10_000,
-    allow_overlap: Annotated[
-        bool, typer.Option("--allow-overlap", help="Learn a file that begins like another one.")
-    ] = False,
-    complete: Annotated[
-        bool,
-        typer.Option(
-            "--complete", help="The files are complete: also learn a last line without a line end."
-        ),
-    ] = False,
-    stdin_name: Annotated[
-        str | None, typer.Option(help="Name of standard input in the records.", metavar="NAME")
-    ] = None,
     as_json: Json = False,
-    input: opt.InputOptions = opt.INPUT,  # noqa: A002
+    *,
+    columns: opt.ModelColumnOptions,
+    options: opt.ModelOptions,
+    delayed: DelayedLabelOptions,
+    input: opt.LearnInputOptions,  # noqa: A002
+    saving: opt.SavingOptions,
+    monitoring: opt.MonitoringOptions,
 ) -> None:
     """Learn the rows of files that were not learned yet, each one exactly once.
 
-    The same command after a crash, or when files have grown, goes on where the model file stands.
-    Options are stored in it and need not be repeated.
+    The same command after a crash, or when files have grown, continues where the model file ends.
+    Options are stored in the file and need not be repeated.
 
     Example: counterpoise learn 2024-*.csv.gz --label fraud --drop id --model fraud.safetensors
 
-    Labels that come later: counterpoise learn today.csv --labels labels.csv --id payment -m m.st
+    Delayed labels: counterpoise learn today.csv --labels labels.csv --id payment -m
+    fraud.safetensors
 
-    With quadratic boundaries: counterpoise learn shuttle.csv --label state --pooled-rows 30 -m s.st
+    Quadratic boundaries: counterpoise learn shuttle.csv --label state --pooled-rows 30 -m
+    shuttle.safetensors
     """
-    reading = input.reading()
-    for name, value in (("checkpoint", checkpoint_every), ("metrics", metrics_every)):
-        if value < 1:
-            raise opt.bad(f"--{name}-every", "must be 1 or more")
-    if chunk_rows is not None and not 1 <= chunk_rows <= MOST_ROWS:
-        raise opt.bad("--chunk-rows", f"must be 1 to {MOST_ROWS:,}")
-    settings = columns.settings(timestamp)
-    columns.require_dates(timestamp)
+    reading, settings = input.reading(), columns.settings()
+    columns.require_dates()
     parameters = options.parameters()
-
-    is_delayed = require(files, labels, id, model)
-    if expire is not None and not is_delayed:
-        raise opt.bad("--expire", "is for --id and --labels")
-    expire_after = seconds(expire)
+    is_delayed, expire_after = delayed.is_used(files, model), delayed.expire_seconds()
 
     from counterpoise.atomic_write import locked
     from counterpoise.readers import formats
     from counterpoise.readers.chunk import Source
+    from counterpoise.tables.delayed_labels import merge_settings
     from counterpoise.tables.guards import Guards
     from counterpoise.tables.model import TableModel, learn_inputs
     from counterpoise.tables.records import PENDING
 
     paths = formats.expanded(files or [])
     settings = formats.with_label(settings, paths, input.format)
-    with collect_stop_signals() as stopped, locked(model), opened_store(model, id) as store:
-        more = {"chunk_rows": chunk_rows, "positive": positive}
-        given = run_settings(store, settings, parameters, more, model)
-        wanted = given["more"].get("positive")
-        guards = Guards(model, wanted, allow_new_classes, allow_new_columns, allow_future)
+    with collect_stop_signals() as stopped, locked(model), opened_store(model, delayed.id) as store:
+        more: dict[str, Any] = {"chunk_rows": saving.chunk_rows, "positive": monitoring.positive}
+        more = {name: value for name, value in more.items() if value is not None}
+        given = {"columns": settings, "options": parameters, "more": more}
+        if store is not None:
+            given["columns"] = drop_id(settings, store.id, model)
+            if not os.path.exists(model):
+                given = merge_settings(store, given["columns"], parameters, more)
+        more = given["more"]
+        guards = Guards(
+            model,
+            more.get("positive"),
+            monitoring.allow_new_classes,
+            monitoring.allow_new_columns,
+            monitoring.allow_future,
+        )
         learner = TableModel.open(
-            model, given["columns"], given["options"], given["more"].get("chunk_rows"), guards
+            model, given["columns"], given["options"], more.get("chunk_rows"), guards
         )
         settle(learner, store)
 
-        def opened(path: str) -> tuple[Source, str]:
-            source = formats.source(path, **reading, stdin_name=stdin_name, complete=complete)
-            return source, learner.key(path, stdin_name)
+        def opened(paths: list[str]) -> list[tuple[Source, str]]:
+            keys = [learner.key(path, input.stdin_name) for path in paths]
+            return [
+                (formats.source(path, **reading), key)
+                for path, key in zip(paths, keys, strict=True)
+            ]
 
-        inputs = [opened(path) for path in paths]
+        inputs = opened(paths)
         if store is not None and is_delayed:
             store.set_options(None if learner.model else given, expire_after or store.expire_after)
-            named = [opened(path) for path in formats.expanded(labels or [])]
-            inputs = add(learner, store, inputs, named, lambda: bool(stopped))
+            labels = opened(formats.expanded(delayed.labels or []))
+            inputs = _add_pending(learner, store, inputs, labels, lambda: bool(stopped))
         learner.store = store
-        with _ProgressAndMetrics(learner, metrics, metrics_every) as watch:
+        with ProgressAndMetrics(learner, monitoring.metrics, monitoring.metrics_every) as watch:
             new = learn_inputs(
                 learner,
                 inputs,
-                checkpoint_every,
+                saving.checkpoint_every,
                 lambda: bool(stopped),
                 watch.after_chunk,
-                allow_overlap,
+                input.allow_overlap,
                 watch.before_save,
                 watch.needs_scores,
             )
         done: dict[str, Any] = {}
         for source, key in inputs:
-            if key == PENDING and (labels or new.get(key)):
+            if key == PENDING and (delayed.labels or new.get(key)):
                 messages.info(f"{pluralize(new.get(key, 0), 'event')} learned")
             elif key in new and key != PENDING:
-                before, record = learner.formerly.get(key), learner.records.get(key)
-                messages.info(_learned_message(source.name, new[key], record, before))
-                rows, dropped = (0, 0) if record is None else (record.mark.rows, record.dropped)
-                done[source.name] = {"new_rows": new[key], "rows": rows, "dropped_rows": dropped}
-                if source.left:
-                    messages.info(
-                        f"{source.name}: the last line has no line end and is left for the next "
-                        "run; use --complete if the file is complete"
-                    )
+                done[source.name] = _report_input(learner, source, key, new[key])
         for note in learner.notes.values():
             messages.info(note)
-        for line in learner.outlying.warnings():
-            messages.info(line)
+        for warning in learner.outlying.warnings():
+            messages.info(warning)
         settle(learner, store, is_finished=not stopped)
         if store is not None and is_delayed:
-            close(learner, store)
+            _expire_and_report(learner, store)
         elif learner.model is None and not stopped:
             raise DataError("there were no rows to learn; no model was written")
         if watch.total.g_mean() is not None:
             messages.info(f"progressive G-mean {watch.total.g_mean():.4f}")
         if learner.model is not None:
             counts = counts_of(learner.model.labels, learner.model.class_count)
-            messages.info(f"{model}: {counts}{_chosen(learner.model)}")
+            messages.info(f"{model}: {counts}{_best_candidate(learner.model)}")
         if as_json:
             facts = {"positive": learner.positive, "g_mean": watch.total.g_mean()}
             if store is not None:
@@ -304,62 +272,53 @@ def learn(
         sys.exit(128 + stopped[0])
 
 
-class _ProgressAndMetrics:
-    """Looks at each chunk before it is learned: progress on a terminal, metrics to a file."""
+class ProgressAndMetrics(Progress):
+    """Progress on a terminal and metrics in a file, of rows scored before they are learned."""
 
     def __init__(self, learner: Any, metrics: str | None, every: int) -> None:
-        from counterpoise.cli.messages import Progress
         from counterpoise.evaluate.metrics import Confusion
         from counterpoise.tables.scoring import MetricsFile
 
-        self.learner, self.progress = learner, Progress()
-        self.total = Confusion()
-        self.file = None
+        super().__init__()
+        self.learner, self.total, self.file = learner, Confusion(), None
         if metrics is not None:
             name, rows = os.path.basename(learner.path), learner.total_rows_read
             self.file = MetricsFile(metrics, name, every, rows, learner.window)
-        self._rows = self._begun = learner.rows
+        self._learned = self._begun = learner.rows
         self._unlearned = learner.unlearned
-
-    def __enter__(self) -> _ProgressAndMetrics:
-        self.progress.__enter__()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.progress.__exit__()
 
     @property
     def needs_scores(self) -> bool:
         """Whether each row is scored before it is learned."""
-        return self.file is not None or self.progress.shown
+        return self.file is not None or self.shown
 
     def after_chunk(self, source: Any, chunk: Any, scored: Any) -> None:
         """Count what was scored, and show progress now and then."""
         if self.file is not None:
-            self.file.write(self._rows + self._unlearned)
+            self.file.write(self._learned + self._unlearned)
         for one in scored if self.needs_scores else ():
             if one.is_complete:
-                said = one.scores.classes.best(one.f)
-                self.total.add(one.y, said)
+                predicted = one.scores.classes.best(one.f)
+                self.total.add(one.y, predicted)
                 if self.file is not None:
-                    self.file.window.add(one.y, said)
-        self._rows += chunk.rows
-        self.progress.advance(chunk.rows)
-        if self.progress.due:
-            now, says = self.learner.model, ""
+                    self.file.window.add(one.y, predicted)
+        self._learned += chunk.rows
+        self.advance(chunk.rows)
+        if self.due:
+            now, text = self.learner.model, ""
             if self.learner.is_fitted:
-                says = f", {counts_of(now.labels, now.class_count)}"
+                text = f", {counts_of(now.labels, now.class_count)}"
             if self.total.g_mean() is not None:
-                says += f", G-mean {self.total.g_mean():.4f}"
-            self.progress.show(source.name, source.done(), says)
+                text += f", G-mean {self.total.g_mean():.4f}"
+            self.show(source.name, source.done(), text)
 
     def before_save(self, is_last: bool) -> None:
         """Write metrics that are due."""
         if self.file is not None:
-            ever = self._rows + self._unlearned
-            self.file.write(ever, is_last)
-            self.learner.window = self.file.unsaid(ever)
-        elif self._rows > self._begun:  # nobody has scored these rows
+            rows = self._learned + self._unlearned
+            self.file.write(rows, is_last)
+            self.learner.window = self.file.unsaid(rows)
+        elif self._learned > self._begun:  # these rows were not scored
             self.learner.window = None
 
 
@@ -367,29 +326,31 @@ def show_summary(path: str, model: Any, inputs: dict[str, Any], **more: Any) -> 
     """Print as JSON what a command has done to a model."""
     classes = {}
     if model is not None and model.is_fitted:
-        classes = dict(
-            zip(map(str, model.labels.tolist()), model.class_count.tolist(), strict=True)
-        )
+        counts = model.class_count.tolist()
+        classes = dict(zip(map(str, model.labels.tolist()), counts, strict=True))
     facts = {"model": path, "classes": classes, "inputs": inputs, **more}
     show_json({**facts, "warnings": messages.warned})
 
 
-def _learned_message(name: str, rows: int, record: Any, before: str | None) -> str:
-    dropped = (
-        f", of which {record.dropped:,} with missing values were dropped"
-        if record and record.dropped
-        else ""
-    )
-    if not rows and record is None:
-        return f"{name} has no rows"
-    if record is None:
-        return f"{name}: {rows:,} rows"
+def _report_input(learner: Any, source: Any, key: str, rows: int) -> dict[str, int]:
+    """Print how many rows of an input were learned, and return the numbers."""
+    name, record, before = source.name, learner.records.get(key), learner.formerly.get(key)
+    total, dropped = (0, 0) if record is None else (record.mark.rows, record.dropped)
+    left = f", of which {dropped:,} with missing values were dropped" if dropped else ""
     known = f" (known as {before})" if before else ""
-    if not rows:
-        return f"{name}: nothing new, its {record.mark.rows:,} rows were already learned{known}"
-    if rows == record.mark.rows:
-        return f"{name}: {rows:,} rows{dropped}"
-    return f"{name}: {rows:,} new rows after {record.mark.rows - rows:,}{known}{dropped}"
+    if record is None:
+        text = f"{name}: {rows:,} rows" if rows else f"{name} has no rows"
+    elif not rows:
+        text = f"{name}: nothing new, its {total:,} rows were already learned{known}"
+    elif rows == total:
+        text = f"{name}: {rows:,} rows{left}"
+    else:
+        text = f"{name}: {rows:,} new rows after {total - rows:,}{known}{left}"
+    messages.info(text)
+    if source.left:
+        line = UNFINISHED_LINE.format(name)
+        messages.info(f"{line}; use --complete if the file is complete")
+    return {"new_rows": rows, "rows": total, "dropped_rows": dropped}
 
 
 def counts_of(labels: Any, counts: Any) -> str:
@@ -399,8 +360,8 @@ def counts_of(labels: Any, counts: Any) -> str:
     return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more classes" if len(shown) > 6 else "")
 
 
-def _chosen(model: Any) -> str:
-    """Which candidate of a model that chooses is best, and what it counts for, in words."""
+def _best_candidate(model: Any) -> str:
+    """Return the best candidate of an averaging model and its averaging weight as text."""
     from counterpoise.engine.auto import AutoModel
     from counterpoise.engine.parameters import name_of
 

@@ -13,7 +13,6 @@ import typer
 from counterpoise.cli import messages
 from counterpoise.cli import options as opt
 from counterpoise.cli.messages import Json, collect_stop_signals, pluralize, show, show_json
-from counterpoise.cli.unlearn import WhereOption, where_of
 
 MAX_NAME_BYTES = 200  # of a file, of which systems allow 255 and locks need some
 WINDOWS = (7, 14, 30, 60, 90)  # of the backtest in a report
@@ -177,7 +176,7 @@ def learn(
 def unlearn(
     files: opt.Files,
     into: Into,
-    where: WhereOption = None,
+    where: opt.WhereOption = None,
     input: opt.InputOptions = opt.INPUT,  # noqa: A002
 ) -> None:
     """Subtract the rows of files from their cells. The files are read again.
@@ -190,7 +189,7 @@ def unlearn(
     One person: counterpoise ledger unlearn 2026-*.csv -l year.ledger --where customer=123
     """
     reading = input.reading()
-    rows = where_of(where)
+    rows = opt.parse_where(where)
 
     from counterpoise.readers import formats
 

@@ -1,4 +1,4 @@
-"""Words to standard error, in one line each, and whether anybody wants them."""
+"""Messages to standard error, tables and progress, and options as one object for each group."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import wraps
+from math import inf
 from shlex import quote
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Self, get_type_hints
 
 import typer
 
@@ -35,8 +36,8 @@ OPTIONS = {
     "number": "numeric",
     "only": "keep",
     "penalize_intercept": "intercept",
-}  # what settings are called here
-VALUES = {"stdin_name": "NAME"}  # what stands for a value, in --help too
+}  # names of settings as options
+VALUES = {"stdin_name": "NAME"}  # placeholders of values, as in --help
 
 
 def format_as_options(*settings: OptionValue) -> str:
@@ -73,7 +74,7 @@ def _by_option(setting: OptionValue) -> list[OptionValue]:
 
 
 def _quoted(text: str) -> str:
-    """Text as a shell takes it; signs that only look as if they mattered are quoted too."""
+    """Quote text for a shell, also where only a reader could take a character for special."""
     quoted, plain = quote(text), re.fullmatch(r"[\w@+=:./,-]+", text) and re.search(r"\w", text)
     return quoted if plain or quoted != text else f"'{text}'"
 
@@ -83,9 +84,9 @@ def write_message(text: str) -> None:
     print(f"counterpoise: {printable(text)}", file=sys.stderr)
 
 
-def info(said: str | Message) -> None:
-    """Write words to standard error, unless nobody wants them."""
-    text = said if isinstance(said, str) else said.spelled(format_as_options)
+def info(message: str | Message) -> None:
+    """Write a message to standard error, unless --quiet suppresses it."""
+    text = message if isinstance(message, str) else message.spelled(format_as_options)
     is_warning = text.startswith("warning:")
     if is_warning:
         warned.append(text.removeprefix("warning: "))
@@ -94,14 +95,15 @@ def info(said: str | Message) -> None:
 
 
 def pluralize(count: int, what: str) -> str:
-    """So many things, in words."""
+    """Return a number with its noun."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command whose groups of options are single options, with --quiet and --strict.
 
-    A group is a parameter whose type is a dataclass: the fields become options.
+    A group is a parameter whose type is a dataclass: the fields become options, in a panel of the
+    help if the group names one.
     """
     signature = inspect.signature(command, eval_str=True)
     groups = {name: p.annotation for name, p in signature.parameters.items()}
@@ -112,22 +114,44 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
         globals().update(quiet=quiet, strict=strict, warned=[])
         for name, kind in groups.items():
             given[name] = kind(**{one.name: given.pop(one.name) for one in fields(kind)})
+            _require_limits(given[name])
         command(**given)
 
-    taken: list[inspect.Parameter] = []
+    options: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
-        taken += _group_options(groups[name]) if name in groups else [parameter]
-    taken += [_option(name, kind, False) for name, kind in (("quiet", Quiet), ("strict", Strict))]
-    taken = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in taken]
-    call.__signature__ = signature.replace(parameters=taken)  # type: ignore[attr-defined]
-    call.__annotations__ = {one.name: one.annotation for one in taken}
+        options += _group_options(groups[name]) if name in groups else [parameter]
+    options += [_option(name, kind, False) for name, kind in (("quiet", Quiet), ("strict", Strict))]
+    options = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in options]
+    call.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
+    call.__annotations__ = {one.name: one.annotation for one in options}
     return call
 
 
 def _group_options(group: Any) -> list[inspect.Parameter]:
     """Return the options of a group."""
     hints = get_type_hints(group, include_extras=True)
-    return [_option(one.name, hints[one.name], one.default) for one in fields(group)]
+    found = []
+    for one in fields(group):
+        kind = hints[one.name]
+        if "option" in one.metadata:
+            info = one.metadata["option"]
+            info.rich_help_panel = group.panel
+            if one.default is False and info.default is ...:
+                info.default = f"--{one.name.replace('_', '-')}"  # the flag, without --no-...
+            kind = Annotated[kind, info]
+        found.append(_option(one.name, kind, one.default))
+    return found
+
+
+def _require_limits(group: Any) -> None:
+    """Raise if the value of an option is out of its limits."""
+    for one in fields(group):
+        low, high = one.metadata.get("limits") or (-inf, inf)
+        value = getattr(group, one.name)
+        if isinstance(value, (int, float)) and not low <= value <= high:
+            text = f"{low} or more" if high == inf else f"from {low} to {high:,}"
+            flag = f"'--{one.name.replace('_', '-')}'"
+            raise typer.BadParameter(f"must be {text}", param_hint=flag)
 
 
 def _option(name: str, kind: Any, default: Any) -> inspect.Parameter:
@@ -151,7 +175,7 @@ def show(head: list[str], rows: list[list[Any]], title: str = "") -> None:
 
 
 def _parts(head: list[str], rows: list[list[Any]], title: str, width: int) -> list[Any]:
-    """The table, or several with the same first column, none of them wider than the terminal."""
+    """Return the table, or several with the same first column, as wide as the terminal at most."""
     from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
@@ -164,8 +188,8 @@ def _parts(head: list[str], rows: list[list[Any]], title: str, width: int) -> li
     ]
     groups: list[list[int]] = [[]]
     for j in range(1, len(head)):
-        taken = 1 + sum(needs[i] + 3 for i in [0, *groups[-1], j])
-        if groups[-1] and taken > width:
+        needed = 1 + sum(needs[i] + 3 for i in [0, *groups[-1], j])
+        if groups[-1] and needed > width:
             groups.append([])
         groups[-1].append(j)
     tables: list[Any] = []
@@ -186,7 +210,7 @@ def _parts(head: list[str], rows: list[list[Any]], title: str, width: int) -> li
 
 
 def cell(value: Any, plain: bool = False) -> str:
-    """Text of a cell."""
+    """Return the text of a cell."""
     if value is None:
         return "undefined"
     if isinstance(value, float):
@@ -203,8 +227,17 @@ def show_json(value: Any) -> None:
     print(json.dumps(finite(value), indent=2))
 
 
+def write_report(path: str, text: str) -> None:
+    """Write an HTML report, and print where it is."""
+    from counterpoise.atomic_write import atomic_write
+
+    with atomic_write(path, "the report") as file:
+        file.write(text.encode())
+    info(f"report: {path}")
+
+
 class Progress:
-    """Line on a terminal that is written again and again: a bar, rows and speed."""
+    """Progress line on a terminal: a bar, rows and speed."""
 
     def __init__(self, shown: bool | None = None) -> None:
         self.shown = (sys.stderr.isatty() if shown is None else shown) and not quiet
@@ -213,7 +246,7 @@ class Progress:
         self._began = self._last = 0.0
         self._rows = 0
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         if self.shown:
             from rich.console import Console
             from rich.progress import BarColumn, TextColumn
@@ -222,11 +255,11 @@ class Progress:
             columns = [
                 TextColumn("{task.description}", markup=False),
                 BarColumn(20),
-                TextColumn("{task.fields[says]}", markup=False),
+                TextColumn("{task.fields[text]}", markup=False),
             ]
             self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
             self._bar.__enter__()
-            self._task = self._bar.add_task("", total=None, says="")
+            self._task = self._bar.add_task("", total=None, text="")
         self._began = time.monotonic()
         return self
 
@@ -236,7 +269,7 @@ class Progress:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to look again."""
+        """Whether it is time to write the line again."""
         return self.shown and time.monotonic() - self._last > 0.1
 
     def advance(self, rows: int) -> None:
@@ -249,7 +282,7 @@ class Progress:
         if self.due:
             self.show(source.name, source.done(), "")
 
-    def show(self, name: str, done: tuple[int, int], says: str) -> None:
+    def show(self, name: str, done: tuple[int, int], text: str) -> None:
         """Write the line again."""
         if self._bar is None:
             return
@@ -260,13 +293,13 @@ class Progress:
             description=printable(name),
             completed=done[0],
             total=done[1] or None,
-            says=f"{self._rows:,} rows, {speed:,.0f}/s{printable(says)}",
+            text=f"{self._rows:,} rows, {speed:,.0f}/s{printable(text)}",
         )
 
 
 @contextmanager
 def collect_stop_signals() -> Iterator[list[int]]:
-    """Collect the signals that ask to stop, instead of obeying at once."""
+    """Collect signals to stop, instead of stopping immediately."""
     stopped: list[int] = []
     before = {
         number: signal.signal(number, lambda number, _: stopped.append(number))

@@ -1,37 +1,47 @@
-"""counterpoise inspect: what is in a model file."""
+"""Commands about model files: inspect, check, export, merge, unlearn and relabel."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
 from counterpoise.cli import messages
 from counterpoise.cli import options as opt
-from counterpoise.cli.messages import Json, show, show_json
+from counterpoise.cli.learn import counts_of, drop_id, opened_store, settle, show_summary
+from counterpoise.cli.messages import Json, Progress, pluralize, show, show_json
+from counterpoise.errors import DataError
 
+CALIBRATION = {
+    "rows": "calibration rows",
+    "error": "calibration error",
+    "corrected": "as corrected",
+}
 INPUTS_SHOWN_PER_END = 4  # inputs shown at either end of a long list
 
 
 def inspect(
-    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
+    model: opt.ModelFile,
     top: Annotated[int, typer.Option(help="Coefficients, or features, to show.", metavar="N")] = 15,
     as_json: Json = False,
 ) -> None:
-    """Show classes, counts, options, the largest weights, and what was learned from where.
+    """Show classes, counts, options, the largest weights, and the inputs of a model.
 
     Weights are for features of standard deviation 1. Two classes, or several with --multi-class
     ovr, have standard errors and 95 % intervals of them, unless there is a map, --pooled-rows or
     --half-life. They assume rows that are normal within each class. Mean and standard deviation
-    of these features over all rows follow, and the mean of each class. A model with
-    --pooled-rows has no weights: mean and standard deviation of each class are shown instead, of
-    the features in
-    which the classes differ most. The calibration error is how far the stream's probabilities
-    of rows that were scored before they were learned were from what was observed, and how far they
-    are as corrected. Of many inputs the first and the last are shown; --json has
-    all of them.
+    of these features over all rows follow, and the mean of each class.
+
+    A model with --pooled-rows has no weights. Mean and standard deviation of each class are shown
+    instead, of the features in which the classes differ most.
+
+    The calibration error is the distance of the stream probabilities from the observed shares,
+    before and after the correction, of rows that were scored before they were learned. Of many
+    inputs the first and the last are shown; --json has all of them.
 
     Example: counterpoise inspect fraud.safetensors
     """
@@ -44,34 +54,34 @@ def inspect(
         show_json(found)
         return
     what = "term" if found["options"]["feature_map"] else "feature"
+    weights, scores = found["weights"], found["scores"]
+    columns = {name: value for name, value in found["columns"].items() if value}
+    if columns.get("decimal") == ".":
+        del columns["decimal"]
     facts: list[list[Any]] = [
-        [f"{what}s", len(found["densities" if found["weights"] is None else "weights"])],
+        [f"{what}s", len(found["densities"] if weights is None else weights)],
         ["ridge used", found["ridge"]],
         ["condition number", found["condition"]],
         *([["positive class", found["positive"]]] if found["positive"] else []),
-        *_calibration(found["calibration"]),
+        *([CALIBRATION[name], value] for name, value in (found["calibration"] or {}).items()),
         *([f"rows clipped by {name}", rows] for name, rows in found["clipped"].items() if rows),
-        *_standard_error_note(found),
-        *([name, shown(value)] for name, value in found["options"].items()),
-        *([name, shown(value)] for name, value in found["columns"].items() if _is_set(name, value)),
+        *([["standard errors", _error_note(found)]] if _error_note(found) else []),
+        *([name, shown(value)] for name, value in {**found["options"], **columns}.items()),
     ]
     show(["what", "value"], facts)
     print()
     if found["candidates"]:
         shares = found["shares"]
-        judged = [[name, *best, shares.get(name)] for name, best in found["candidates"].items()]
-        show(["candidate", "G-mean", "at ridge", "share of the average"], judged)
+        rows = [[name, *best, shares.get(name)] for name, best in found["candidates"].items()]
+        show(["candidate", "G-mean", "at ridge", "share of the average"], rows)
         print()
     show(["class", "weight"], [[str(k), v] for k, v in found["classes"].items()])
     print()
     inputs = [[key, r["rows"], r["dropped"]] for key, r in found["inputs"].items()]
     show(["learned from", "rows", "of which dropped"], _abbreviated_inputs(inputs))
     print()
-    if found["weights"] is None:
-        head = [
-            what,
-            *(f"{of} of {label}" for label in found["scores"] for of in ("mean", "spread")),
-        ]
+    if weights is None:
+        head = [what, *(f"{of} of {label}" for label in scores for of in ("mean", "spread"))]
         rows = [
             [name, *(x for pair in zip(one["mean"], one["deviation"], strict=True) for x in pair)]
             for name, one in found["densities"].items()
@@ -81,11 +91,14 @@ def inspect(
     show(*_weights(found, what, top))
     if found["means"]:
         print()
-        show(*_means(found, what, top))
+        means = {name: found["means"][name] for name in list(weights)[:top]}
+        head = [what, "mean", "std. deviation", *(f"mean of {k}" for k in found["means_of"])]
+        rows = [[n, one["mean"], one["deviation"], *one["by_class"]] for n, one in means.items()]
+        show(head, rows)
 
 
 def _weights(found: dict[str, Any], what: str, top: int) -> tuple[list[str], list[list[Any]]]:
-    """The largest weights, with their standard errors and intervals if there are any."""
+    """Return the table of the largest weights, with standard errors and intervals if known."""
     head, rows = [what], [[name] for name in list(found["weights"])[:top]]
     for q, label in enumerate(found["scores"]):
         head.append(f"for {label}")
@@ -97,53 +110,21 @@ def _weights(found: dict[str, Any], what: str, top: int) -> tuple[list[str], lis
     return head, rows
 
 
-def _means(found: dict[str, Any], what: str, top: int) -> tuple[list[str], list[list[Any]]]:
-    """Mean and standard deviation of the same features, over all rows and of each class."""
-    head = [what, "mean", "std. deviation", *(f"mean of {label}" for label in found["means_of"])]
-    rows: list[list[Any]] = []
-    for name in list(found["weights"])[:top]:
-        one = found["means"][name]
-        rows.append([name, one["mean"], one["deviation"], *one["by_class"]])
-    return head, rows
-
-
-def _calibration(found: dict[str, Any] | None) -> list[list[Any]]:
-    """Return the calibration error, if rows were scored."""
-    if found is None:
-        return []
-    return [
-        ["calibration rows", found["rows"]],
-        ["calibration error", found["error"]],
-        ["as corrected", found["corrected"]],
-    ]
-
-
-def _standard_error_note(found: dict[str, Any]) -> list[list[Any]]:
-    """What the standard errors assume, or why there are none."""
-    if found["errors"] is None:
-        note = found["note"] or ""
-        return [["standard errors", note.replace("No standard errors", "none").rstrip(".")]] * bool(
-            note
-        )
-    return [["standard errors", "for rows that are independent, and normal within each class"]]
+def _error_note(found: dict[str, Any]) -> str:
+    """Return the assumption of the standard errors, or why there are none."""
+    if found["errors"] is not None:
+        return "for rows that are independent, and normal within each class"
+    return (found["note"] or "").replace("No standard errors", "none").rstrip(".")
 
 
 def _abbreviated_inputs(inputs: list[list[Any]]) -> list[list[Any]]:
-    """The first and the last inputs, and the sums of those between them if there are many."""
-    if len(inputs) <= 2 * INPUTS_SHOWN_PER_END + 1:
-        return inputs
+    """Return the first and the last inputs, with the sums of others between them."""
     between = inputs[INPUTS_SHOWN_PER_END:-INPUTS_SHOWN_PER_END]
+    if len(between) < 2:
+        return inputs
     sums = [sum(row[j] for row in between) for j in (1, 2)]
-    return [
-        *inputs[:INPUTS_SHOWN_PER_END],
-        [f"({len(between):,} more)", *sums],
-        *inputs[-INPUTS_SHOWN_PER_END:],
-    ]
-
-
-def _is_set(name: str, value: Any) -> bool:
-    """Whether somebody has said something of the columns."""
-    return bool(value) and (name, value) != ("decimal", ".")
+    more = [f"({len(between):,} more)", *sums]
+    return [*inputs[:INPUTS_SHOWN_PER_END], more, *inputs[-INPUTS_SHOWN_PER_END:]]
 
 
 def check(
@@ -151,36 +132,30 @@ def check(
     model: Annotated[
         str | None,
         typer.Option(
-            "--model",
-            "-m",
-            help="Model file that is to learn the files; else a new one.",
-            metavar="FILE",
+            "--model", "-m", help="Model file that is to learn the files.", metavar="FILE"
         ),
     ] = None,
-    id: opt.Id = None,  # noqa: A002
-    columns: opt.ColumnOptions = opt.COLUMNS,
-    allow_future: Annotated[
-        bool, typer.Option("--allow-future", help="Times after now are not a problem.")
-    ] = False,
     max_problems: Annotated[
         int, typer.Option(help="Problems to print for each file.", metavar="N")
     ] = 100,
-    input: opt.InputOptions = opt.INPUT,  # noqa: A002
+    id: opt.Id = None,  # noqa: A002
+    allow_future: opt.AllowFuture = False,
+    *,
+    columns: opt.ModelColumnOptions,
+    input: opt.InputOptions,  # noqa: A002
 ) -> None:
-    """List every problem of files at once, without learning and without writing anything.
+    """List every problem of files, without learning and without writing anything.
 
-    The options are those of learn: with --id the labels may come later. Problems go to standard
+    The options are those of learn. With --id the labels may come later. Problems go to standard
     output, one per line, and the exit code is 1 if there are any.
 
     Example: counterpoise check march.csv --label fraud --drop payment
     """
-    reading = input.reading()
+    reading, settings = input.reading(), columns.settings()
+    columns.require_dates()
     if max_problems < 1:
         raise opt.bad("--max-problems", "must be 1 or more")
-    settings = columns.settings()
-    columns.require_dates()
 
-    from counterpoise.cli.messages import Progress
     from counterpoise.errors import printable
     from counterpoise.readers import formats
     from counterpoise.tables.check import Checker
@@ -189,30 +164,25 @@ def check(
 
     paths = formats.expanded(files)
     settings = formats.with_label(settings, paths, input.format)
-    known = tuple[str, ...]()
-    if model is not None and os.path.exists(model):
-        known = TableModel.load(model).encoding.columns.drop
-    roles = settings.get("roles", {})
-    if id is not None and (id not in known or "drop" in roles.values()):
-        kept = {} if "drop" in roles.values() else dict.fromkeys(known, "drop")
-        settings["roles"] = {**kept, **roles, id: "drop"}
+    if id is not None:
+        settings = drop_id(settings, id, model)
     guards = Guards(model or NAME, allow_future=allow_future)
     checker = Checker(TableModel.open(guards.path, settings, {}, guards=guards), max_problems, id)
-    found = 0
+    total = 0
     with Progress() as progress:
         for path in paths:
-            source, mine = formats.source(path, **reading), 0
+            source, found = formats.source(path, **reading), 0
             for problem in checker.problems(source):
                 print(printable(problem.message.spelled(messages.format_as_options)), flush=True)
-                mine += 1
+                found += 1
                 progress.chunk(source, 0)
-            found += mine
-            if mine >= max_problems:
+            total += found
+            if found >= max_problems:
                 messages.info(
                     f"{source.name}: the first {max_problems:,} problems; there may be more"
                 )
-    messages.info(f"{checker.rows:,} rows read, {found:,} problem{'s' if found != 1 else ''} found")
-    if found:
+    messages.info(f"{checker.rows:,} rows read, {pluralize(total, 'problem')} found")
+    if total:
         sys.exit(1)
 
 
@@ -220,7 +190,7 @@ KINDS = {"json": "json", "onnx": "onnx", "joblib": "sklearn"}
 
 
 def export(
-    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
+    model: opt.ModelFile,
     output: Annotated[
         str | None,
         typer.Option(
@@ -240,18 +210,11 @@ def export(
     The model was learned in a shell or saved from Python. Every export has both probabilities.
 
     JSON goes to standard output by default. ONNX needs the extra: pip install 'counterpoise[onnx]'.
-    A joblib file is code to whoever loads it: give it to those who trust you.
+    Loading a joblib file runs code.
 
     Example: counterpoise export fraud.safetensors --output fraud.onnx
     """
-    kind = output_format
-    if kind is None:
-        kind = "json" if output is None else KINDS.get(output.rsplit(".", 1)[-1], "")
-    if kind not in KINDS.values():
-        raise opt.bad(
-            "--output-format",
-            "must be json, onnx or sklearn, or --output must end in .json, .onnx or .joblib",
-        )
+    kind = opt.output_format(output_format, output, KINDS)
     if output is None and kind != "json":
         raise opt.bad("--output", f"name a file for {kind}")
 
@@ -306,8 +269,6 @@ def merge(
         raise opt.bad("MODELS", "give at least two")
 
     from counterpoise.atomic_write import locked
-    from counterpoise.cli.learn import counts_of, show_summary
-    from counterpoise.errors import DataError
     from counterpoise.tables.merge import merge_models, move_records, require_own_stores
     from counterpoise.tables.model import TableModel
 
@@ -331,3 +292,190 @@ def merge(
     if as_json:
         inputs = {key: {"rows": record.mark.rows} for key, record in whole.records.items()}
         show_summary(output, whole.model, inputs, positive=whole.positive)
+
+
+def unlearn(
+    model: opt.ModelFile,
+    files: opt.SomeFiles = None,
+    where: opt.WhereOption = None,
+    as_json: Json = False,
+    *,
+    input: opt.InputOptions,  # noqa: A002
+) -> None:
+    """Unlearn the rows of files: the model equals one that never learned them.
+
+    Categories, columns and classes that no other row has are removed too. The files must be as they
+    were when they were learned; rows added since do not matter. With - the rows come from a pipe,
+    with their labels. With --where only some rows are unlearned, each one once, and pending events
+    are erased too. Events with delayed labels need no file of labels.
+
+    Example: counterpoise unlearn fraud.safetensors february.csv
+
+    One person: counterpoise unlearn fraud.safetensors --where customer=123 2026-*.csv
+    """
+    reading, condition = input.reading(), opt.parse_where(where)
+    if not files and condition is None:
+        raise opt.bad("FILES", "name the files whose rows are to be unlearned")
+
+    from counterpoise.atomic_write import locked
+    from counterpoise.readers import formats
+    from counterpoise.tables import unlearn as job
+    from counterpoise.tables.event_store import has_store
+
+    if condition is not None and not os.path.exists(model) and has_store(model):
+        with locked(model), opened_store(model) as store:
+            found = store.find_pending(condition.among)
+            store.erase_pending(found)
+            store.compact()
+        messages.info(f"{pluralize(len(found), 'pending event')} erased")
+        if as_json:
+            show_summary(model, None, {}, erased_events=len(found))
+        return
+    paths = formats.expanded(files or [])
+    done: dict[str, Any] = {}
+    with _changed(model) as (learner, store, progress):
+        if not paths and store is None:
+            raise DataError(f"{model} has no pending events; name files too")
+        change, lines, keys = job.StoreChange(store), [], list[str]()
+        for path in paths:
+            source, key, events = _learned_input(learner, store, path, reading)
+            keys.append(key)
+            rows = job.unlearn(
+                learner, source, key, progress.chunk, change, condition, events=events
+            )
+            if events is not None and condition is None:
+                change.drop_input(key)
+            lines.append(f"{source.name}: {pluralize(rows, 'row')} unlearned")
+            done[source.name] = {"unlearned_rows": rows}
+        before = 0 if store is None else len(store)
+        if store is not None:
+            if condition is not None:
+                change.erase(store.find_pending(condition.among))
+            change.plan(learner)
+        learner.save()
+        settle(learner, store, is_finished=True)
+        erased = 0 if store is None else before - len(store)
+        if store is not None:
+            lines.append(f"{pluralize(erased, 'pending event')} erased")
+        inputs = [*learner.records, *(() if store is None else store.event_inputs)]
+        left = [key for key in inputs if key not in keys and not key.startswith("-")]
+        left = [] if condition is None else left
+        if left:
+            number = pluralize(len(left), "learned input")
+            lines.append(f"not examined: {number} that were not named, such as {left[0]}")
+        for line in lines:
+            messages.info(line)
+    if as_json:
+        show_summary(model, learner.model, done, erased_events=erased, not_examined=left)
+
+
+def _learned_input(
+    learner: Any, store: Any, path: str, reading: dict[str, Any]
+) -> tuple[Any, str, Any]:
+    """Return an input that was learned, its name, and its record in the store if it has events."""
+    from counterpoise.readers import formats
+
+    source, key = formats.source(path, **reading), learner.key(path)
+    found = None if store is None or path == "-" else store.find_input(source, key)
+    if found is None or key in learner.records:
+        return source, key, None
+    name, kind, record = found
+    if kind == "labels":
+        raise DataError(
+            f"{source.name} contains labels of events; name the files of these events instead"
+        )
+    return source, name, record
+
+
+@contextmanager
+def _changed(model: str) -> Iterator[tuple[Any, Any, Any]]:
+    """Lock a model to change it, with its store and a progress line; print what is left."""
+    from counterpoise.atomic_write import locked
+    from counterpoise.tables.model import TableModel
+
+    TableModel.load(model)  # it must exist and be complete before there is a lock next to it
+    with locked(model):
+        learner = TableModel.open(model, {}, {})
+        with Progress() as progress, opened_store(model) as store:
+            settle(learner, store)
+            yield learner, store, progress
+        for note in learner.notes.values():
+            messages.info(note)
+    if learner.model is not None:
+        counts = counts_of(learner.model.labels, learner.model.class_count)
+        messages.info(f"{model}: {counts or 'nothing is left'}")
+
+
+def relabel(
+    model: opt.ModelFile,
+    files: opt.SomeFiles = None,
+    new_label: Annotated[
+        str | None, typer.Option(help="The correct label.", metavar="LABEL")
+    ] = None,
+    where: opt.WhereOption = None,
+    as_json: Json = False,
+    *,
+    correct: opt.LabelOptions,
+    input: opt.InputOptions,  # noqa: A002
+) -> None:
+    """Unlearn rows with their present label, and learn them with another.
+
+    The files are those that were learned, or those of the events if labels came later. Rows that
+    have the correct label stay as they are: the same command twice changes nothing more. A row can
+    be relabeled as often as needed.
+
+    Example: counterpoise relabel fraud.safetensors march.csv --where payment=4711 --new-label yes
+
+    Many rows: counterpoise relabel fraud.safetensors march.csv --labels right.csv --id payment
+    """
+    reading, condition, labels = input.reading(), opt.parse_where(where), correct.labels or []
+    if not labels and condition is None:
+        raise opt.bad("--where", "name the rows that have the wrong label")
+    if bool(labels) == (new_label is not None):
+        raise opt.bad(
+            "--new-label", "give the correct label, or a file of correct labels with --labels"
+        )
+    if len(labels) > 1:
+        raise opt.bad("--labels", "name one file")
+    if not files and not labels:
+        raise opt.bad("FILES", "name the files whose rows have the wrong label")
+    if "-" in (files or []):
+        raise opt.bad("FILES", "relabel needs files that can be read again")
+
+    from counterpoise.readers import formats
+    from counterpoise.tables import delayed_labels
+    from counterpoise.tables import unlearn as job
+
+    with _changed(model) as (learner, store, progress):
+        labels_by_text = job.labels_by_text(learner)
+        if new_label is not None and new_label not in labels_by_text:
+            raise opt.bad("--new-label", f"{new_label!r} is not one of {', '.join(labels_by_text)}")
+        new, rows_of = (
+            delayed_labels.NewLabels(labels_by_text.get(new_label or "")),
+            dict[str, str](),
+        )
+        for path in labels:
+            id = correct.id or (None if store is None else store.id)  # noqa: A001
+            if id is None:
+                raise opt.bad("--labels", "name the column that joins rows and labels with --id")
+            new, rows_of = delayed_labels.read_labels(
+                formats.source(path, **reading), id, learner.encoding.columns.label, labels_by_text
+            )
+        change, lines, total, done = job.StoreChange(store), [], 0, dict[str, Any]()
+        for path in formats.expanded(files or []):
+            source, key, events = _learned_input(learner, store, path, reading)
+            rows = job.unlearn(learner, source, key, progress.chunk, change, condition, new, events)
+            lines.append(f"{source.name}: {pluralize(rows, 'row')} relabeled")
+            done[source.name] = {"relabeled_rows": rows}
+            total += rows
+        revised = change.revise_waiting(new, rows_of)
+        if revised:
+            lines.append(f"{pluralize(revised, 'label')} that waited for events replaced")
+        change.plan(learner)
+        if total or revised:
+            learner.save()
+        settle(learner, store, is_finished=True)
+        for line in lines:
+            messages.info(line)
+    if as_json:
+        show_summary(model, learner.model, done, replaced_labels=revised)

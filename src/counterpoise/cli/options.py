@@ -1,11 +1,15 @@
-"""Options that several commands share, and how their texts are read."""
+"""Groups of options that several commands share, and how their values are parsed.
+
+A group is a dataclass whose fields are options. It is declared once and is a panel in ``--help``.
+:func:`counterpoise.cli.messages.with_option_groups` passes it to a command as one object.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import typer
 
@@ -13,7 +17,9 @@ from counterpoise.cli import messages
 from counterpoise.encoding.columns import MAX_BUCKETS, MISSING_RULES
 from counterpoise.errors import OptionValue
 
-FORMATS = "csv, tsv, jsonl, libsvm, parquet or arrow"
+Names = list[str]
+FORMATS = ("csv", "tsv", "jsonl", "libsvm", "parquet", "arrow")
+POSITIVE = (1, float("inf"))  # limits of a count
 
 _FILES = typer.Argument(
     metavar="FILES",
@@ -21,196 +27,217 @@ _FILES = typer.Argument(
     "(gzip, zstd, bzip2, xz, zip of one file); patterns; - for standard input.",
     show_default=False,
 )
-Files = Annotated[list[str], _FILES]
-SomeFiles = Annotated[list[str] | None, _FILES]
-Labels = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--labels", help="Files of labels that came later: an id and a label each.", metavar="FILE"
-    ),
-]
-Id = Annotated[
-    str | None,
-    typer.Option("--id", help="Column that joins rows and labels.", metavar="COLUMN"),
-]
-Format = Annotated[
-    str | None, typer.Option("--format", help=f"Format of the input: {FORMATS}.", metavar="NAME")
-]
-Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", help="Between the fields of CSV.", metavar="CHAR")
-]
-NoHeader = Annotated[
-    bool,
-    typer.Option(
-        "--no-header", help="CSV without names: columns are 'column 1', 'column 2' and so on."
-    ),
-]
-Label = Annotated[str | None, typer.Option(help="Column that holds the class.", metavar="COLUMN")]
-Weight = Annotated[
-    str | None, typer.Option(help="Column that holds weights of rows.", metavar="COLUMN")
-]
-Drop = Annotated[list[str] | None, typer.Option(help="Columns to leave out.", metavar="COLUMNS")]
-Keep = Annotated[
-    list[str] | None, typer.Option(help="The only columns to learn from.", metavar="COLUMNS")
-]
-Numeric = Annotated[
-    list[str] | None, typer.Option(help="Columns that are numbers.", metavar="COLUMNS")
-]
-Categorical = Annotated[
-    list[str] | None, typer.Option(help="Columns that are categories.", metavar="COLUMNS")
-]
-Datetime = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Columns of dates: seconds, and time of the day, week and year.", metavar="COLUMNS"
-    ),
-]
-Epoch = Annotated[
-    list[str] | None,
-    typer.Option(help="Columns of dates: seconds since 1970 alone.", metavar="COLUMNS"),
-]
-Timestamp = Annotated[
-    str | None,
-    typer.Option(
-        help="Column of the time of each row, by which --half-life 7d decays; not a feature.",
-        metavar="COLUMN",
-    ),
-]
-Hash = Annotated[
-    list[str] | None,
-    typer.Option(help="Spread the categories of a column over N buckets.", metavar="COLUMN=N"),
-]
-Seed = Annotated[int | None, typer.Option(help="Seed of the hashes.")]
-Missing = Annotated[
-    str | None, typer.Option(help="Missing values: mean, indicate, drop or error.", metavar="RULE")
-]
-Positive = Annotated[
-    str | None,
-    typer.Option(
-        help="Class of interest; by default that of the model, or the rarest.", metavar="LABEL"
-    ),
-]
+Files = Annotated[Names, _FILES]
+SomeFiles = Annotated[Names | None, _FILES]
+ModelFile = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL", show_default=False)]
 
 
-Classes = Annotated[
-    list[str] | None,
-    typer.Option(help="The only labels that there may be.", metavar="LABELS"),
-]
-NewColumns = Annotated[
-    bool,
-    typer.Option(
-        "--allow-new-columns", help="Learn tables with more or fewer columns, 0 where absent."
-    ),
-]
-Decimal = Annotated[
-    str | None, typer.Option(help="Decimal sign of numbers in text: . or ,", metavar="CHAR")
-]
-TimeFormat = Annotated[
-    str | None,
-    typer.Option(help="How dates are written, such as %d.%m.%Y.", metavar="FORMAT"),
-]
-IgnoreUnknown = Annotated[
-    bool,
-    typer.Option("--ignore-unknown", help="Leave out columns that the model does not know."),
-]
-FeatureMap = Annotated[
-    str | None,
-    typer.Option(
-        help="Map of the features: poly2, interactions, rm3, rff:400 and so on; auto to let the "
-        "model choose; a model file to begin with its map, or auto:FILE with all that it has.",
-        metavar="MAP",
-    ),
-]
+def _shared(panel: str | None, help: str, metavar: str | None, *flags: str) -> Any:  # noqa: A002
+    """Return an option that is in several groups and commands."""
+    return typer.Option(*flags, help=help, metavar=metavar, rich_help_panel=panel)
 
 
-Ridge = Annotated[
-    str | None,
-    typer.Option(
-        help="Penalty: auto, worth three rows however many there are; gcv to choose it; or a "
-        "number. auto by default.",
-        metavar="NUMBER|NAME",
-    ),
-]
-MultiClass = Annotated[
-    str | None,
-    typer.Option(
-        help="Several classes: lda, all in one model, or ovr, each against all others. lda by "
-        "default.",
-        metavar="NAME",
-    ),
-]
-Pooling = Annotated[
-    str | None,
-    typer.Option(
-        help="Give each class a covariance of its own, for quadratic boundaries, with so many rows "
-        "of pooled evidence; none, the default, for linear boundaries.",
-        metavar="ROWS",
-    ),
-]
+_ID = _shared("Labels", "Column that joins rows and labels.", "COLUMN", "--id")
+_POSITIVE = _shared(
+    "Monitoring", "Class of interest (default: the model's or the rarest).", "LABEL"
+)
+_NEW_COLUMNS = _shared(
+    "Monitoring", "Learn tables with more or fewer columns, 0 where absent.", None,
+    "--allow-new-columns",
+)  # fmt: skip
+_ALLOW_FUTURE = _shared("Monitoring", "Accept times after now.", None, "--allow-future")
+_REPORT = _shared(None, "Write an HTML report.", "FILE.html")
+_WHERE = _shared(None, "Only rows with this value; all of several.", "COLUMN=VALUE", "--where")
+Id = Annotated[str | None, _ID]
+Positive = Annotated[str | None, _POSITIVE]
+NewColumns = Annotated[bool, _NEW_COLUMNS]
+AllowFuture = Annotated[bool, _ALLOW_FUTURE]
+Report = Annotated[str | None, _REPORT]
+WhereOption = Annotated[Names | None, _WHERE]
 
 
-ClassWeight = Annotated[
-    list[str] | None,
-    typer.Option(help="balanced, none, or weights by label.", metavar="LABEL=WEIGHT"),
-]
-ClassFactor = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Factor on the balanced weight of a class; for prices see predict --cost-miss.",
-        metavar="LABEL=FACTOR",
-    ),
-]
-Scale = Annotated[str | None, typer.Option(help="standard or none.", metavar="NAME")]
-Intercept = Annotated[str | None, typer.Option(help="penalized, free or none.", metavar="NAME")]
-HalfLife = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Rows of a class after which a weight has halved, for all or by label; or a time.",
-        metavar="ROWS|LABEL=ROWS|7d",
-    ),
-]
-MemoryLimit = Annotated[
-    float | None, typer.Option(help="Bytes of memory that learning may take.", metavar="BYTES")
-]
-Calibrate = Annotated[
-    bool | None,
-    typer.Option(
-        "--calibrate/--no-calibrate",
-        help="Score rows before they are learned, and correct the stream's probabilities.",
-        show_default="no-calibrate",
-    ),
-]
+def option(
+    help: str,  # noqa: A002
+    metavar: str | None = None,
+    *flags: str,
+    default: Any = None,
+    limits: tuple[float, float] | None = None,
+    **more: Any,
+) -> Any:
+    """Return the field of a group that is an option; its number must be within the limits."""
+    info = typer.Option(*flags, help=help, metavar=metavar, **more)
+    return field(default=default, metadata={"option": info, "limits": limits})
+
+
+def bad(option: str, message: str) -> typer.BadParameter:
+    """Return the error of a value of an option."""
+    return typer.BadParameter(message, param_hint=f"'{option}'")
+
+
+def require_choice(option: str, value: str | None, choices: Iterable[str]) -> None:
+    """Raise if an option has a value that is not one of its choices."""
+    *first, last = choices
+    if value is not None and value not in (*first, last):
+        raise bad(option, f"{value!r} is not {', '.join(first)} or {last}")
+
+
+def require_folder(report: str | None) -> None:
+    """Raise if the folder of a report does not exist."""
+    if report is not None and not os.path.isdir(os.path.dirname(os.path.realpath(report))):
+        raise bad("--report", f"the folder of {report} does not exist")
+
+
+def parse_number(option: str, text: str, names: Mapping[str, Any], expected: str) -> Any:
+    """Parse a number, or a name that stands for a value."""
+    try:
+        return names[text] if text in names else float(text)
+    except ValueError:
+        raise bad(option, f"{text!r} is neither {expected}") from None
+
+
+def names(values: Iterable[str] | None) -> tuple[str, ...]:
+    """Return names that were given one by one or with commas between them."""
+    return tuple(name for value in values or () for name in value.split(",") if name)
+
+
+def by_name(
+    option: str, values: Iterable[str], convert: Any, what: str, key: str = "LABEL"
+) -> dict[str, Any]:
+    """Parse pairs NAME=VALUE."""
+    result = {}
+    for pair in values:
+        name, sign, text = pair.rpartition("=")
+        try:
+            result[name] = convert(text)
+        except ValueError:
+            sign = ""
+        if not sign or not name:
+            raise bad(option, f"{pair!r} is not {key}={what}")
+    return result
+
+
+def parse_where(where: Names | None) -> Any:
+    """Parse conditions COLUMN=VALUE; return None if there are none."""
+    if not where:
+        return None
+    values: dict[str, tuple[str, ...]] = {}
+    for pair in where:
+        name, sign, value = pair.partition("=")
+        if not sign or not name:
+            raise bad("--where", f"{pair!r} is not COLUMN=VALUE")
+        values[name] = (*values.get(name, ()), value)
+
+    from counterpoise.tables.records import RowFilter
+
+    return RowFilter(values)
+
+
+@dataclass
+class InputOptions:
+    """Options of input files."""
+
+    panel: ClassVar[str] = "Input"
+    format: str | None = option(f"{', '.join(FORMATS)} (default: by the name).", "FORMAT")
+    delimiter: str | None = option("Field delimiter of CSV (default: comma).", "CHAR")
+    no_header: bool = option("CSV has no header; columns are 'column 1' and so on.", default=False)
+
+    def reading(self) -> dict[str, Any]:
+        """Return the arguments of :func:`counterpoise.readers.source`, checked."""
+        require_choice("--format", self.format, FORMATS)
+        delimiter = self.delimiter
+        if delimiter is not None:
+            delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
+            if len(delimiter) != 1 or ord(delimiter) > 127 or delimiter in '"\r\n':
+                raise bad("--delimiter", f"{delimiter!r} is not one character")
+        return {"format": self.format, "delimiter": delimiter, "header": not self.no_header}
+
+
+@dataclass
+class ScoreInputOptions(InputOptions):
+    """Options of inputs that a model scores."""
+
+    ignore_unknown: bool = option("Ignore columns that the model has not learned.", default=False)
+
+
+@dataclass
+class LearnInputOptions(InputOptions):
+    """Options of inputs each row of which is learned once."""
+
+    allow_overlap: bool = option("Learn a file that begins like another one.", default=False)
+    complete: bool = option("Also learn a last line without a line end.", default=False)
+    stdin_name: str | None = option("Name of standard input in the records.", "NAME")
+
+    def reading(self) -> dict[str, Any]:
+        """Return the arguments of :func:`counterpoise.readers.source`, checked."""
+        return super().reading() | {"stdin_name": self.stdin_name, "complete": self.complete}
+
+
+@dataclass
+class LabelOptions:
+    """Options of labels that are in files of their own."""
+
+    panel: ClassVar[str] = "Labels"
+    labels: Names | None = option("File of labels by id. Repeatable.", "FILE", "--labels")
+    id: Id = None
+
+
+@dataclass
+class SavingOptions:
+    """Options of how often a model is saved, and of the rows in memory."""
+
+    panel: ClassVar[str] = "Saving"
+    checkpoint_every: int = option(
+        "Rows between two saves.", "N", default=1_000_000, limits=POSITIVE
+    )
+    chunk_rows: int | None = option(
+        "Rows learned in one step (default: 8192).", "N", limits=(1, 10_000_000)
+    )
+
+
+@dataclass
+class MonitoringOptions:
+    """Options of what a model may learn, and of its progressive metrics."""
+
+    panel: ClassVar[str] = "Monitoring"
+    allow_new_classes: bool = option("Learn labels that an old model has not seen.", default=False)
+    allow_new_columns: NewColumns = False
+    allow_future: AllowFuture = False
+    positive: Positive = None
+    metrics: str | None = option("Append progressive metrics to this file.", "FILE.jsonl")
+    metrics_every: int = option(
+        "Rows between two lines of metrics.", "N", default=10_000, limits=POSITIVE
+    )
 
 
 @dataclass
 class BoundaryOptions:
     """Options of the boundaries between classes."""
 
-    ridge: Ridge = None
-    multi_class: MultiClass = None
-    pooled_rows: Pooling = None
+    panel: ClassVar[str] = "Model"
+    ridge: str | None = option("Penalty: a number, auto or gcv (default: auto).", "NUMBER|NAME")
+    multi_class: str | None = option("lda or ovr (one-vs-rest); default: lda.", "NAME")
+    pooled_rows: str | None = option(
+        "Quadratic boundaries: one covariance per class, shrunk toward the pooled covariance with "
+        "the weight of ROWS rows (default: none).",
+        "ROWS",
+    )
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the classifier that options set, checked."""
         result: dict[str, Any] = {}
-        ridge, pooled_rows = self.ridge, self.pooled_rows
-        if ridge is not None:
-            try:
-                result["ridge"] = ridge if ridge in ("auto", "gcv") else float(ridge)
-            except ValueError:
-                raise bad("--ridge", f"{ridge!r} is neither a number nor auto or gcv") from None
+        if self.ridge is not None:
+            known, expected = {"auto": "auto", "gcv": "gcv"}, "a number nor auto or gcv"
+            result["ridge"] = parse_number("--ridge", self.ridge, known, expected)
+        require_choice("--multi-class", self.multi_class, ("lda", "ovr"))
         if self.multi_class is not None:
-            if self.multi_class not in ("lda", "ovr"):
-                raise bad("--multi-class", f"{self.multi_class!r} is not lda or ovr")
             result["multi_class"] = self.multi_class
-        if pooled_rows is not None:
-            try:
-                result["pooled_rows"] = None if pooled_rows == "none" else float(pooled_rows)
-            except ValueError:
-                text = f"{pooled_rows!r} is neither a number of rows nor none"
-                raise bad("--pooled-rows", text) from None
-            if result["pooled_rows"] is not None and self.multi_class == "ovr":
+        if self.pooled_rows is not None:
+            rows = parse_number(
+                "--pooled-rows", self.pooled_rows, {"none": None}, "a number of rows nor none"
+            )
+            if rows is not None and self.multi_class == "ovr":
                 raise bad("--pooled-rows", "cannot be combined with --multi-class ovr")
+            result["pooled_rows"] = rows
         return result
 
 
@@ -218,14 +245,23 @@ class BoundaryOptions:
 class ModelOptions(BoundaryOptions):
     """Options of the model."""
 
-    class_weight: ClassWeight = None
-    class_factor: ClassFactor = None
-    scale: Scale = None
-    intercept: Intercept = None
-    half_life: HalfLife = None
-    calibrate: Calibrate = None
-    memory_limit: MemoryLimit = None
-    feature_map: FeatureMap = None
+    class_weight: Names | None = option("balanced, none, or weights by label.", "LABEL=WEIGHT")
+    class_factor: Names | None = option("Factors on balanced class weights.", "LABEL=FACTOR")
+    scale: str | None = option("standard or none.", "NAME")
+    intercept: str | None = option("penalized, free or none.", "NAME")
+    half_life: Names | None = option(
+        "Rows of a class, or a time, after which a weight is halved.", "ROWS|LABEL=ROWS|7d"
+    )
+    calibrate: bool | None = option(
+        "Correct probabilities by progressive scores.", None, "--calibrate/--no-calibrate",
+        show_default="no-calibrate",
+    )  # fmt: skip
+    memory_limit: float | None = option("Bytes of memory that learning may use.", "BYTES")
+    feature_map: str | None = option(
+        "Map of the features: poly2, interactions, rm3, rff:400 and so on; auto to let the "
+        "model choose; a model file to begin with its map, or auto:FILE with all that it has.",
+        "MAP",
+    )
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the classifier that options set, checked."""
@@ -240,45 +276,40 @@ class ModelOptions(BoundaryOptions):
         if self.class_factor:
             factors = by_name("--class-factor", names(self.class_factor), float, "FACTOR")
             result["class_factors"] = factors
+        require_choice("--scale", self.scale, ("standard", "none"))
         if self.scale is not None:
-            if self.scale not in ("standard", "none"):
-                raise bad("--scale", f"{self.scale!r} is not standard or none")
             result["scale"] = None if self.scale == "none" else self.scale
+        require_choice("--intercept", self.intercept, ("penalized", "free", "none"))
         if self.intercept is not None:
-            if self.intercept not in ("penalized", "free", "none"):
-                raise bad("--intercept", f"{self.intercept!r} is not penalized, free or none")
             result["fit_intercept"] = self.intercept != "none"
             result["penalize_intercept"] = self.intercept != "free"
         if self.half_life:
-            result["half_life"] = _half_life(names(self.half_life))
-        for name in ("memory_limit", "calibrate"):
-            if getattr(self, name) is not None:
-                result[name] = getattr(self, name)
+            result["half_life"] = _parse_half_life(names(self.half_life))
         if self.feature_map is not None:
-            result["feature_map"] = feature_map(self.feature_map)
-        return result
+            result["feature_map"] = parse_feature_map(self.feature_map)
+        return result | _set_fields(self, ("memory_limit", "calibrate"))
 
 
-def _half_life(given: tuple[str, ...]) -> Any:
-    """Rows of a class, rows by label, or a time."""
+def _set_fields(group: Any, fields: Iterable[str]) -> dict[str, Any]:
+    """Return the values of options that were set."""
+    return {name: getattr(group, name) for name in fields if getattr(group, name) is not None}
+
+
+def _parse_half_life(given: tuple[str, ...]) -> Any:
+    """Parse rows of a class, rows by label, or a time."""
     if any("=" in one for one in given):
         return by_name("--half-life", given, float, "ROWS")
     if len(given) > 1:
         raise bad("--half-life", "name one, or one for each label: LABEL=ROWS")
     from counterpoise.moments.decay import parse_time_span
 
-    try:
-        return float(given[0])
-    except ValueError:
-        if parse_time_span(given[0]) is None:
-            raise bad(
-                "--half-life", f"{given[0]!r} is neither rows nor a time such as 12h, 7d or 2w"
-            ) from None
+    if parse_time_span(given[0]) is not None:
         return given[0]
+    return parse_number("--half-life", given[0], {}, "rows nor a time such as 12h, 7d or 2w")
 
 
-def feature_map(text: str) -> str:
-    """A map of the features, checked."""
+def parse_feature_map(text: str) -> str:
+    """Return a feature map, checked; the path of a model file gets a separator."""
     auto, colon, path = text.partition(":")
     if auto == "auto":
         return f"auto:{os.path.join(os.curdir, path)}" if colon else text
@@ -295,70 +326,23 @@ def feature_map(text: str) -> str:
         raise bad("--feature-map", str(error).removeprefix("feature_map=")) from None
 
 
-def bad(option: str, message: str) -> typer.BadParameter:
-    """Error about the use of an option."""
-    return typer.BadParameter(message, param_hint=f"'{option}'")
-
-
-@dataclass
-class InputOptions:
-    """Options of input files."""
-
-    format: Format = None
-    delimiter: Delimiter = None
-    no_header: NoHeader = False
-
-    def reading(self) -> dict[str, Any]:
-        """Return the arguments of :func:`counterpoise.readers.source`, checked."""
-        from counterpoise.readers.formats import FORMATS as KNOWN
-
-        delimiter = self.delimiter
-        if self.format is not None and self.format not in KNOWN:
-            raise bad("--format", f"{self.format!r} is not one of {', '.join(KNOWN)}")
-        if delimiter is not None:
-            delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
-            if len(delimiter) != 1 or ord(delimiter) > 127 or delimiter in '"\r\n':
-                raise bad("--delimiter", f"{delimiter!r} is not one character")
-        return {"format": self.format, "delimiter": delimiter, "header": not self.no_header}
-
-
-def by_name(
-    option: str, values: Iterable[str], convert: Any, what: str, key: str = "LABEL"
-) -> dict[str, Any]:
-    """NAME=VALUE pairs as a dict."""
-    result = {}
-    for pair in values:
-        name, sign, text = pair.rpartition("=")
-        try:
-            result[name] = convert(text)
-        except ValueError:
-            sign = ""
-        if not sign or not name:
-            raise bad(option, f"{pair!r} is not {key}={what}")
-    return result
-
-
-def names(values: Iterable[str] | None) -> tuple[str, ...]:
-    """Names given one by one or with commas between them."""
-    return tuple(name for value in values or () for name in value.split(",") if name)
-
-
 @dataclass
 class FeatureOptions:
-    """Options of columns: the label, and how others become features."""
+    """Options of columns: the label, and how other columns become features."""
 
-    label: Label = None
-    drop: Drop = None
-    keep: Keep = None
-    numeric: Numeric = None
-    categorical: Categorical = None
-    datetime: Datetime = None
-    epoch: Epoch = None
-    hash: Hash = None
-    seed: Seed = None
-    missing: Missing = None
-    decimal: Decimal = None
-    time_format: TimeFormat = None
+    panel: ClassVar[str] = "Columns"
+    label: str | None = option("Column that contains the class.", "COLUMN")
+    drop: Names | None = option("Columns to leave out, comma-separated or repeated.", "COLUMNS")
+    keep: Names | None = option("The only columns to learn from.", "COLUMNS")
+    numeric: Names | None = option("Columns that are numbers.", "COLUMNS")
+    categorical: Names | None = option("Columns that are categories.", "COLUMNS")
+    datetime: Names | None = option("Dates: seconds, and phases of day, week, year.", "COLUMNS")
+    epoch: Names | None = option("Dates: only seconds since 1970.", "COLUMNS")
+    hash: Names | None = option("Hash the categories of a column into N buckets.", "COLUMN=N")
+    seed: int | None = option("Seed of the hashes.", "N")
+    missing: str | None = option("Missing values: mean, indicate, drop or error.", "RULE")
+    decimal: str | None = option("Decimal sign of numbers in text: . or ,", "CHAR")
+    time_format: str | None = option("Format of dates in text, such as %d.%m.%Y.", "FORMAT")
 
     def _roles(self) -> list[tuple[str, str]]:
         """Return pairs of column and role."""
@@ -372,11 +356,11 @@ class FeatureOptions:
             raise bad("--hash", "the number of buckets must be from 1 to 2**32")
         return pairs + [(name, f"hash:{count}") for name, count in buckets.items()]
 
-    def settings(self, timestamp: str | None = None) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """Return the fields of Columns that options set, checked."""
         result: dict[str, Any] = {} if self.label is None else {"label": self.label}
         roles: dict[str, str] = {}
-        for name, role in [*self._roles(), *([(timestamp, "timestamp")] if timestamp else [])]:
+        for name, role in self._roles():
             if roles.setdefault(name, role) != role:
                 both = [OptionValue("columns", {name: one}) for one in (roles[name], role)]
                 options = messages.format_as_options(*both)
@@ -384,25 +368,17 @@ class FeatureOptions:
         if roles:
             result["roles"] = dict(sorted(roles.items()))
         if self.keep:
-            if self.drop:
-                raise bad("--keep", "cannot be combined with --drop")
-            result["only"] = tuple(sorted(set(names(self.keep))))
-        if self.seed is not None and not 0 <= self.seed < 2**32:
-            raise bad("--seed", "must be a whole number below 2**32")
-        if self.missing is not None and self.missing not in MISSING_RULES:
-            raise bad("--missing", f"{self.missing!r} is not mean, indicate, drop or error")
-        if self.decimal is not None and self.decimal not in (".", ","):
-            raise bad("--decimal", f"{self.decimal!r} is neither . nor ,")
+            result["only"] = names(self.keep)
+        require_choice("--missing", self.missing, MISSING_RULES)
+        require_choice("--decimal", self.decimal, (".", ","))
         if self.time_format is not None and "%" not in self.time_format:
             raise bad("--time-format", f"{self.time_format!r} is not like %d.%m.%Y")
-        for name in ("seed", "missing", "decimal", "time_format"):
-            if getattr(self, name) is not None:
-                result[name] = getattr(self, name)
-        return result
+        return result | _set_fields(self, ("seed", "missing", "decimal", "time_format"))
 
-    def require_dates(self, timestamp: str | None = None) -> None:
+    def require_dates(self) -> None:
         """Raise if dates have a format, and no column has dates."""
-        if self.time_format is not None and not (self.datetime or self.epoch or timestamp):
+        has_dates = self.datetime or self.epoch or getattr(self, "timestamp", None)
+        if self.time_format is not None and not has_dates:
             text = "name the columns of dates too, with --datetime or --epoch"
             raise bad("--time-format", text)
 
@@ -411,15 +387,15 @@ class FeatureOptions:
 class ColumnOptions(FeatureOptions):
     """Options of columns, with weights and with the labels that are allowed."""
 
-    weight: Weight = None
-    classes: Classes = None
+    weight: str | None = option("Column that contains sample weights.", "COLUMN")
+    classes: Names | None = option("The only labels that are allowed.", "LABELS")
 
     def _roles(self) -> list[tuple[str, str]]:
         return [*super()._roles(), *([] if self.weight is None else [(self.weight, "weight")])]
 
-    def settings(self, timestamp: str | None = None) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """Return the fields of Columns that options set, checked."""
-        result = super().settings(timestamp)
+        result = super().settings()
         if self.classes:
             result["classes"] = tuple(sorted(set(names(self.classes))))
             if len(result["classes"]) < 2:
@@ -427,37 +403,15 @@ class ColumnOptions(FeatureOptions):
         return result
 
 
-def chosen(
-    positive: str | None, classes: list[Any], counts: list[float], stored: Any = None
-) -> Any:
-    """Return the class of interest."""
-    if positive is None and stored is not None:
-        return stored
-    if positive is None:
-        return min(zip(counts, range(0, -len(classes), -1), classes, strict=True))[2]
-    by_name = {str(label): label for label in classes}
-    if positive not in by_name:
-        raise bad("--positive", f"{positive!r} is not one of {', '.join(by_name)}")
-    return by_name[positive]
+@dataclass
+class ModelColumnOptions(ColumnOptions):
+    """Options of the columns of a model, whose rows may decay by time."""
 
+    timestamp: str | None = option("Time of each row, for --half-life 7d; not a feature.", "COLUMN")
 
-NAME = "cost-miss"
-CostMiss = Annotated[
-    float | None,
-    typer.Option(
-        help="What a miss costs: alert where it would cost more than a false alarm.", metavar="COST"
-    ),
-]
-CostAlarm = Annotated[
-    float | None, typer.Option(help="What a false alarm costs; 1 by default.", metavar="COST")
-]
-CostMissColumn = Annotated[
-    str | None,
-    typer.Option(
-        help="Column of the cost of a miss; --cost-miss is for rows without a value.",
-        metavar="COLUMN",
-    ),
-]
+    def _roles(self) -> list[tuple[str, str]]:
+        times = [(self.timestamp, "timestamp")] if self.timestamp else []
+        return [*super()._roles(), *times]
 
 
 class MisclassificationCosts(NamedTuple):
@@ -472,31 +426,54 @@ class MisclassificationCosts(NamedTuple):
 class CostOptions:
     """Options of the costs of mistakes."""
 
-    cost_miss: CostMiss = None
-    cost_alarm: CostAlarm = None
-    cost_miss_column: CostMissColumn = None
+    panel: ClassVar[str] = "Monitoring"
+    cost_miss: float | None = option("Cost of a miss: alert where it is cheaper.", "COST")
+    cost_alarm: float | None = option("Cost of a false alarm (default: 1).", "COST")
+    cost_miss_column: str | None = option("Column of the cost of a miss of each row.", "COLUMN")
 
     def costs(self) -> MisclassificationCosts | None:
         """Return the costs, checked; None if no option sets them."""
         for name, value in (("--cost-miss", self.cost_miss), ("--cost-alarm", self.cost_alarm)):
             if value is not None and not 0.0 < value < float("inf"):
                 raise bad(name, f"must be a finite number above 0, not {value:g}")
-        alarm = 1.0 if self.cost_alarm is None else self.cost_alarm
         if self.cost_miss is not None or self.cost_miss_column is not None:
+            alarm = 1.0 if self.cost_alarm is None else self.cost_alarm
             return MisclassificationCosts(alarm, self.cost_miss, self.cost_miss_column)
         if self.cost_alarm is not None:
-            raise bad("--cost-alarm", "say what a miss costs too, with --cost-miss")
+            raise bad("--cost-alarm", "requires --cost-miss")
         return None
 
 
-def hint_calibration(options: Any) -> None:
-    """Print how costs get better probabilities, if a model could be calibrated and is not."""
-    if not getattr(options, "calibrate", True):
-        messages.info(
-            "the model is not calibrated, and costs need probabilities; learn it with --calibrate"
+def select_positive(positive: str | None, counts: Mapping[Any, float], usual: Any = None) -> Any:
+    """Return the positive class: by option, the usual one, or the rarest."""
+    from counterpoise.tables.model import rarest_class
+
+    if positive is None:
+        return rarest_class(counts) if usual is None else usual
+    by_text = {str(label): label for label in counts}
+    if positive not in by_text:
+        raise bad("--positive", f"{positive!r} is not one of {', '.join(by_text)}")
+    return by_text[positive]
+
+
+def output_format(option: str | None, output: str | None, formats: Mapping[str, str]) -> str:
+    """Return the format of an output: by option, by the ending of its name, or the first one.
+
+    ``formats`` are formats by ending.
+    """
+    require_choice("--output-format", option, dict.fromkeys(formats.values()))
+    if option is not None:
+        return option
+    if output is None:
+        return next(iter(formats.values()))
+    found = formats.get(output.rsplit(".", 1)[-1].lower())
+    if found is None:
+        raise bad(
+            "--output",
+            f"the name {output!r} does not show the format; name it with --output-format",
         )
+    return found
 
 
-# Parameters of commands need a default; the options take its place.
-INPUT, COSTS, FEATURES, COLUMNS = InputOptions(), CostOptions(), FeatureOptions(), ColumnOptions()
-BOUNDARIES, MODEL = BoundaryOptions(), ModelOptions()
+# Defaults of groups that are not keyword-only parameters.
+COLUMNS, INPUT, BOUNDARIES = ColumnOptions(), InputOptions(), BoundaryOptions()

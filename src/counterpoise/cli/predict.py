@@ -5,217 +5,198 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-import typer
-
-from counterpoise.cli import messages, options
+from counterpoise.cli import messages
 from counterpoise.cli import options as opt
+from counterpoise.cli.messages import pluralize
 
-BLANK = (
-    "warning: column {!r}: {} without a value, where every learned row had one; a number is taken "
-    "as the mean, text as no category"
-)
 ABSENT = "column {!r} is not there, and 0 as in the rows that were learned without it"
-OUTPUTS = ("csv", "tsv", "jsonl", "parquet")
+OUTPUTS = {
+    "csv": "csv", "tsv": "tsv", "tab": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl",
+    "parquet": "parquet", "pq": "parquet",
+}  # fmt: skip
+
+
+@dataclass
+class OutputOptions:
+    """Options of the table of predictions."""
+
+    panel: ClassVar[str] = "Output"
+    output: str | None = opt.option("File (default: standard output).", "FILE", "--output", "-o")
+    output_format: str | None = opt.option("csv, tsv, jsonl or parquet (default: csv).", "FORMAT")
+    id: list[str] | None = opt.option("Columns of the input to copy.", "COLUMNS", "--id")
+    with_input: bool = opt.option("Copy all columns of the input.", default=False)
+    explain: int | None = opt.option(
+        "Name the N columns that contribute most to the score.", "N", limits=(1, 100)
+    )
+
+
+@dataclass
+class AlertOptions(opt.CostOptions):
+    """Options of the rule that decides which rows get an alert."""
+
+    threshold: float | None = opt.option("Alert where the balanced probability is at least P.", "P")
+    alert_rate: float | None = opt.option(
+        "Alert where it is among this share of the highest recent ones.", "SHARE"
+    )
+    alerts_per_day: int | None = opt.option(
+        "Alert about the highest, at most N per day.", "N", limits=opt.POSITIVE
+    )
+    top_per_day: int | None = opt.option(
+        "Alert about exactly the N highest rows of each day, after all rows were read.",
+        "N",
+        limits=opt.POSITIVE,
+    )
+    timestamp: str | None = opt.option(
+        "Column of the time of each row, for alerts per day (default: the model's).", "COLUMN"
+    )
+    positive: opt.Positive = None
+
+    def selected_rule(self) -> str:
+        """Return the option of the rule, checked; an empty text if there is none."""
+        rules = {
+            "threshold": self.threshold,
+            "cost-miss": self.costs(),
+            "alert-rate": self.alert_rate,
+            "alerts-per-day": self.alerts_per_day,
+            "top-per-day": self.top_per_day,
+        }
+        found = [name for name, value in rules.items() if value is not None]
+        if len(found) > 1:
+            raise opt.bad(f"--{found[1]}", f"cannot be combined with --{found[0]}")
+        for name, value in (("threshold", self.threshold), ("alert-rate", self.alert_rate)):
+            if value is not None and not 0.0 < value < 1.0:
+                raise opt.bad(f"--{name}", f"must be between 0 and 1; got {value:g}")
+        if self.timestamp is not None and self.alerts_per_day is None and self.top_per_day is None:
+            raise opt.bad("--timestamp", "is for --alerts-per-day and --top-per-day")
+        return found[0] if found else ""
+
+    def rule(self, stored: Any, positive: Any) -> Any:
+        """Return the rule of a model, or None."""
+        from counterpoise.tables import alerts
+        from counterpoise.tables.scoring import recent_ranks
+
+        columns, costs = stored.encoding.columns, self.costs()
+        recent = recent_ranks(stored.recent, stored.classes.index(positive))
+        if self.threshold is not None:
+            return alerts.Threshold(self.threshold)
+        if costs is not None:
+            return alerts.ExpectedCost(*costs, columns.decimal)
+        if self.alert_rate is not None:
+            return alerts.TopShare(self.alert_rate, recent)
+        if self.alerts_per_day is None and self.top_per_day is None:
+            return None
+        times = [columns.timestamp] if columns.timestamp else columns.with_role("epoch")
+        time = self.timestamp or (times[0] if len(times) == 1 else None)
+        if time is None:
+            raise opt.bad(f"--{self.selected_rule()}", "requires --timestamp")
+        time_format = columns.time_format if time in times else None
+        if self.alerts_per_day is not None:
+            return alerts.DailyQuota(self.alerts_per_day, time, recent, time_format)
+        return alerts.TopPerDay(self.top_per_day or 0, time, time_format)
+
+
+def hint_calibration(model: Any) -> None:
+    """Print how costs get better probabilities, if a model could be calibrated and is not."""
+    from counterpoise.engine.ridge import RidgeModel
+
+    if isinstance(model, RidgeModel) and not model.options.calibrate:
+        messages.info(
+            "the model is not calibrated, and costs need probabilities; learn it with --calibrate"
+        )
 
 
 def predict(
-    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
+    model: opt.ModelFile,
     files: opt.Files,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", help="File to write; standard output by default.", metavar="FILE"
-        ),
-    ] = None,
-    output_format: Annotated[
-        str | None,
-        typer.Option(
-            help="csv, tsv, jsonl or parquet; by default that of the output name, or csv.",
-            metavar="FORMAT",
-        ),
-    ] = None,
-    id: Annotated[  # noqa: A002
-        list[str] | None,
-        typer.Option("--id", help="Columns to carry along.", metavar="COLUMNS"),
-    ] = None,
-    with_input: Annotated[
-        bool, typer.Option("--with-input", help="Carry all columns along.")
-    ] = False,
-    positive: opt.Positive = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="Alert where the balanced probability is at least P.", metavar="P"),
-    ] = None,
-    costs: opt.CostOptions = opt.COSTS,
-    alert_rate: Annotated[
-        float | None,
-        typer.Option(
-            help="Alert where it is among this share of the highest recent ones.", metavar="SHARE"
-        ),
-    ] = None,
-    alerts_per_day: Annotated[
-        int | None,
-        typer.Option(help="Alert about the highest, at most N on one day.", metavar="N"),
-    ] = None,
-    top_per_day: Annotated[
-        int | None,
-        typer.Option(
-            help="Alert about exactly the N highest rows of each day, after all rows were read.",
-            metavar="N",
-        ),
-    ] = None,
-    timestamp: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of the time of each row, for alerts per day (default: the model's).",
-            metavar="COLUMN",
-        ),
-    ] = None,
-    explain: Annotated[
-        int | None,
-        typer.Option(
-            help="Name the N columns that contribute most to the score, and their shares.",
-            metavar="N",
-        ),
-    ] = None,
-    ignore_unknown: opt.IgnoreUnknown = False,
-    input: opt.InputOptions = opt.INPUT,  # noqa: A002
+    *,
+    output: OutputOptions,
+    alerts: AlertOptions,
+    input: opt.ScoreInputOptions,  # noqa: A002
 ) -> None:
     """Predict the rows of files, in order and in constant memory.
 
-    For each row: the predicted class, its score, and for each class the probability under balanced
-    classes and under the stream's own frequencies. Rows from standard input come out as they come.
+    The output has for each row the predicted class, its score, and for each class the probability
+    assuming balanced classes and with the observed class frequencies. Rows of standard input are
+    predicted as they arrive.
 
     Example: counterpoise predict fraud.safetensors today.csv --id payment > scored.csv
 
-    With --explain 3 there are the columns reason_1, share_1 and so on: a share is what the column
-    contributes, relative to all contributions. One above 0 speaks for the class of the score, of
-    several classes for the predicted one.
+    With --explain 3 there are the columns reason_1, share_1 and so on. A share is the contribution
+    of the column, relative to all contributions. A positive share is evidence for the class of the
+    score. With several classes it is evidence for the predicted class.
 
-    Alerts where they pay: counterpoise predict fraud.safetensors today.csv --cost-miss 200
+    Alerts by cost: counterpoise predict fraud.safetensors today.csv --cost-miss 200
     """
-    reading = input.reading()
-    kind = _kind(output, output_format)
-    given = costs.costs()
-    rules = {
-        "threshold": threshold,
-        options.NAME: given,
-        "alert-rate": alert_rate,
-        "alerts-per-day": alerts_per_day,
-        "top-per-day": top_per_day,
-    }
-    asked = [name for name, value in rules.items() if value is not None]
-    if len(asked) > 1:
-        raise opt.bad(f"--{asked[1]}", f"cannot be combined with --{asked[0]}")
-    for name, value in (("threshold", threshold), ("alert-rate", alert_rate)):
-        if value is not None and not 0.0 < value < 1.0:
-            raise opt.bad(f"--{name}", "must be between 0 and 1")
-    for name, number in (("alerts-per-day", alerts_per_day), ("top-per-day", top_per_day)):
-        if number is not None and number < 1:
-            raise opt.bad(f"--{name}", "must be 1 or more")
-    if timestamp is not None and alerts_per_day is None and top_per_day is None:
-        raise opt.bad("--timestamp", "is for --alerts-per-day and --top-per-day")
-    if explain is not None and not 1 <= explain <= 100:
-        raise opt.bad("--explain", "must be from 1 to 100")
-    if output is None and kind == "parquet" and sys.stdout.isatty():
+    reading, rule_name, path = input.reading(), alerts.selected_rule(), output.output
+    kind = opt.output_format(output.output_format, path, OUTPUTS)
+    if path is None and kind == "parquet" and sys.stdout.isatty():
         raise opt.bad("--output-format", "Parquet is not for terminals; name a file with --output")
 
-    from counterpoise.cli.messages import Progress
-    from counterpoise.engine.ridge import RidgeModel
     from counterpoise.readers import formats
-    from counterpoise.tables import alerts
+    from counterpoise.tables.alerts import TopPerDay
     from counterpoise.tables.model import TableModel
     from counterpoise.tables.predict import Predictor, flag_top, open_writer
     from counterpoise.tables.predict import predict as predictions
-    from counterpoise.tables.scoring import recent_ranks
 
     paths = formats.expanded(files)
-    carry = None if with_input else list(opt.names(id))
     stored = TableModel.load(model).require_learned()
-    known = stored.classes, list(stored.class_counts.values())
-    chosen = opt.chosen(positive, *known, stored.positive)
-    if asked and sum(count > 0 for count in known[1]) < 2:
+    counts = stored.class_counts
+    positive = opt.select_positive(alerts.positive, counts, stored.positive)
+    if rule_name and sum(count > 0 for count in counts.values()) < 2:
         messages.info(
             f"warning: {model} has learned one class only, so there are no alerts; learn rows of "
             "another class first"
         )
-    late, columns = recent_ranks(stored.recent, known[0].index(chosen)), stored.encoding.columns
-    rule: alerts.Alerts | None = None
-    if threshold is not None:
-        rule = alerts.Threshold(threshold)
-    elif given is not None:
-        rule = alerts.ExpectedCost(given.alarm, given.miss, given.column, columns.decimal)
-        if isinstance(stored.model, RidgeModel):  # an averaging model does not calibrate
-            options.hint_calibration(stored.model.options)
-    elif alert_rate is not None:
-        rule = alerts.TopShare(alert_rate, late)
-    elif alerts_per_day is not None or top_per_day is not None:
-        times = [columns.timestamp] if columns.timestamp else columns.with_role("epoch")
-        time = timestamp or (times[0] if len(times) == 1 else None)
-        if time is None:
-            raise opt.bad(f"--{asked[0]}", "name the column of times with --timestamp")
-        written = columns.time_format if time in times else None
-        if alerts_per_day is not None:
-            rule = alerts.DailyQuota(alerts_per_day, time, late, written)
-        elif top_per_day is not None:
-            rule = alerts.TopPerDay(top_per_day, time, written)
-    predictor = Predictor(stored, chosen, rule, carry, ignore_unknown, explain or 0)
-    there = [path for path in paths if os.path.exists(path)] if output else []
-    if output and os.path.isfile(output) and any(os.path.samefile(p, output) for p in there):
-        raise opt.bad("--output", f"{output} is also an input")
-    with (
-        open_writer(output, kind) as out,
-        Progress(
-            sys.stderr.isatty() and (output is not None or not sys.stdout.isatty())
-        ) as progress,
-    ):
+    rule = alerts.rule(stored, positive)
+    if rule_name == "cost-miss":
+        hint_calibration(stored.model)
+    copied = None if output.with_input else list(opt.names(output.id))
+    predictor = Predictor(stored, positive, rule, copied, input.ignore_unknown, output.explain or 0)
+    existing = [one for one in paths if os.path.exists(one)]
+    if path and os.path.isfile(path) and any(os.path.samefile(one, path) for one in existing):
+        raise opt.bad("--output", f"{path} is also an input")
+    is_shown = sys.stderr.isatty() and (path is not None or not sys.stdout.isatty())
+    with open_writer(path, kind) as out, messages.Progress(is_shown) as progress:
 
         def tables() -> Iterator[Any]:
-            for path in paths:
-                source = formats.source(path, **reading, live=path == "-")
+            for one in paths:
+                source = formats.source(one, **reading, live=one == "-")
                 for table in predictions(predictor, source):
                     progress.chunk(source, table.num_rows)
                     yield table
 
-        for table in flag_top(tables(), rule) if isinstance(rule, alerts.TopPerDay) else tables():
+        for table in flag_top(tables(), rule) if isinstance(rule, TopPerDay) else tables():
             out.write(table)
         if not out.begun:
             out.write(predictor.empty_table())
+    _report(predictor)
+
+
+def _report(predictor: Any) -> None:
+    """Print which columns and rows of the input were not as learned."""
+    total = f"of {predictor.rows:,} rows"
     for name in predictor.strange:
         messages.info(f"warning: column {name!r} is unknown to the model and was not used")
     for name in predictor.lacking:
         messages.info(ABSENT.format(name))
     if predictor.bare:
-        rows = f"{predictor.bare:,} of {predictor.rows:,} rows"
-        messages.info(f"{rows} have none of the columns of the model and no prediction")
-    for sentence in predictor.outlying.warnings():
-        messages.info(sentence)
-    if predictor.skipped:
-        rows = f"{predictor.skipped:,} of {predictor.rows:,} rows"
-        messages.info(f"{rows} have missing values and no prediction")
-    for name, count in predictor.blank.items():
-        messages.info(BLANK.format(name, f"{count:,} cell{'s' if count > 1 else ''}"))
-    for name, count in predictor.unknown.items():
-        cells = f"{count:,} cell{'s' if count > 1 else ''}"
         messages.info(
-            f"column {name!r}: {cells} with a category that was never learned, taken as no category"
+            f"{predictor.bare:,} {total} have none of the columns of the model and no prediction"
         )
-
-
-def _kind(output: str | None, given: str | None) -> str:
-    if given is not None:
-        if given not in OUTPUTS:
-            raise opt.bad("--output-format", f"{given!r} is not one of {', '.join(OUTPUTS)}")
-        return given
-    if output is None:
-        return "csv"
-    ending = output.rsplit(".", 1)[-1].lower()
-    kind = {"pq": "parquet", "ndjson": "jsonl", "json": "jsonl", "tab": "tsv"}.get(ending, ending)
-    if kind not in OUTPUTS:
-        raise opt.bad(
-            "--output",
-            f"the name {output!r} does not show the format; name it with --output-format",
+    for line in predictor.outlying.warnings():
+        messages.info(line)
+    if predictor.skipped:
+        messages.info(f"{predictor.skipped:,} {total} have missing values and no prediction")
+    for name, count in predictor.blank.items():
+        messages.info(
+            f"warning: column {name!r}: {pluralize(count, 'cell')} without a value, where every "
+            "learned row had one; a number is taken as the mean, text as no category"
         )
-    return kind
+    for name, count in predictor.unknown.items():
+        messages.info(
+            f"column {name!r}: {pluralize(count, 'cell')} with a category that was never learned, "
+            "taken as no category"
+        )

@@ -1,7 +1,7 @@
-"""Benchmark: the exact model and other methods on one stream, progressively.
+"""Benchmark: several models on one stream, progressively.
 
 The exact model uses the features as they are, because it scales them retroactively. The other
-methods cannot, so their features are standardize_progressively by the preceding rows.
+methods cannot, so their features are standardized by the preceding rows.
 
 The names of the classes have no influence. All methods get the same targets: the class of interest
 last, the others before it in order of appearance. A score of 0 is a vote for no class: of two
@@ -15,25 +15,23 @@ import importlib
 import inspect
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from threadpoolctl import threadpool_limits
 
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.errors import DataError
-from counterpoise.evaluate.metrics import CUSTOM_METHOD, MAIN_METHOD, Result, measure
+from counterpoise.evaluate.metrics import MAIN_METHOD, Result, measure
 from counterpoise.solver.score_functions import one_vs_rest_log_odds
 
 
 def synthetic_payments(rows: int = 20_000, seed: int = 1) -> tuple[Matrix, Labels, list[str]]:
-    """Payments, 2 % of them frauds, whose amounts drift and whose frauds change their habits. Shape
-    of the result: X (n, d), y (n,).
-    """
+    """Return payments X (n, d), y (n,), 2% of them frauds, with drift, and names of features."""
     rng = np.random.default_rng(seed)
     fraud = rng.random(rows) < 0.02
     when = np.linspace(0.0, 1.0, rows)
@@ -49,13 +47,13 @@ def synthetic_payments(rows: int = 20_000, seed: int = 1) -> tuple[Matrix, Label
     return X, np.where(fraud, "fraud", "ok"), [*names, "noise 1", "noise 2"]
 
 
-SEEDS = ("random_state", "seed")  # what chance depends on, in scikit-learn and in river
+SEEDS = ("random_state", "seed")  # parameters of scikit-learn and of river
 FACTORY_HINT = "write a function without arguments that returns the model, and name that"
 Codes = NDArray[np.intp]  # classes by number
 
 
 def load_external_model(path: str) -> Any:
-    """Make a model, given where it is imported from.
+    """Create a model by the path of its class.
 
     Examples
     --------
@@ -66,8 +64,12 @@ def load_external_model(path: str) -> Any:
     module, _, name = path.partition(":")
     if not (module and name):
         raise DataError(f"{path!r} must be like sklearn.linear_model:SGDClassifier")
-    make = _imported(module, name)
-    parameters = _parameters(make)
+    make = _import_callable(module, name)
+    try:
+        every = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):  # a compiled class without a signature
+        every = {}.values()
+    parameters = [one for one in every if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
     needed = [one.name for one in parameters if one.default is one.empty]
     if needed:
         raise DataError(f"{path} cannot be made without {', '.join(needed)}; {FACTORY_HINT}")
@@ -89,140 +91,104 @@ def load_external_model(path: str) -> Any:
     return model
 
 
-def _imported(module: str, name: str) -> Callable[..., Any]:
-    """What a module calls by this name."""
+def _import_callable(module: str, name: str) -> Callable[..., Any]:
+    """Return a class or a function of a module."""
     try:
-        there = importlib.import_module(module)
+        imported = importlib.import_module(module)
     except ImportError as error:
         raise DataError(
             f"module {module!r} cannot be imported ({error}); install its package, or run from "
             "the folder that it is in"
         ) from error
-    found = getattr(there, name, None)
+    found: Callable[..., Any] | None = getattr(imported, name, None)
     if callable(found):
-        made: Callable[..., Any] = found
-        return made
-    near = [one for one in dir(there) if one.lower() == name.lower()]
-    meant = f"did you mean {near[0]}?" if near else "name a class, or a function that makes a model"
-    raise DataError(f"module {module!r} has no class {name!r}; {meant}")
+        return found
+    near = [one for one in dir(imported) if one.lower() == name.lower()]
+    hint = f"did you mean {near[0]}?" if near else "name a class, or a function that makes a model"
+    raise DataError(f"module {module!r} has no class {name!r}; {hint}")
 
 
-def _parameters(make: Callable[..., Any]) -> list[inspect.Parameter]:
-    try:
-        every = inspect.signature(make).parameters.values()
-    except (TypeError, ValueError):  # compiled, and says nothing
-        return []
-    return [one for one in every if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
-
-
-class ModelAdapter(Protocol):
-    """Protocol of a model in the benchmark: rows by index, classes by number."""
-
-    def learn(self, t: int, code: int) -> None:
-        """Learn row t."""
-
-    def predict(self, t: int) -> int:
-        """Predict row t; 0 if the model does not know."""
-
-    def scores(self, t: int) -> Vector:
-        """Rank row t: by one score, of the last of two classes, or by that of each class."""
-
-
-class _Arrays:
-    """A model with scikit-learn's conventions."""
+class _ArrayAdapter:
+    """Adapter of a model with scikit-learn's conventions: rows by index, classes by number."""
 
     def __init__(self, model: Any, Z: Matrix, classes: int) -> None:
         self.model, self.Z = model, Z
-        self.classes: Codes | None = np.arange(classes)
+        self.first: dict[str, Any] = {"classes": np.arange(classes)}  # of the first partial_fit
         ways = ("decision_function", "predict_proba")
         self.rank = next((getattr(model, way) for way in ways if hasattr(model, way)), None)
-        self.count = classes
 
     def learn(self, t: int, code: int) -> None:
-        y, row = np.array([code]), self.Z[t : t + 1]
-        if self.classes is None:
-            self.model.partial_fit(row, y)
-        else:
-            self.model.partial_fit(row, y, classes=self.classes)
-            self.classes = None
+        self.model.partial_fit(self.Z[t : t + 1], np.array([code]), **self.first)
+        self.first = {}
 
     def predict(self, t: int) -> int:
         return int(self.model.predict(self.Z[t : t + 1])[0])
 
-    def scores(self, t: int) -> Vector:
-        if self.rank is None:
-            return _only(self.predict(t), self.count)
-        f: Vector = np.ravel(self.rank(self.Z[t : t + 1]))
-        return f[1:] if len(f) == 2 == self.count else f
+    def scores(self, t: int) -> Vector | None:
+        return None if self.rank is None else np.ravel(self.rank(self.Z[t : t + 1]))
 
 
-class _Dicts:
-    """A model with river's conventions; one against the rest if it knows only two classes."""
+class _DictAdapter:
+    """Adapter of a model with river's conventions; one-vs-rest if it is for two classes only."""
 
     def __init__(self, model: Any, Z: Matrix, names: Sequence[str], classes: int) -> None:
         if classes > 2 and not getattr(model, "_multiclass", True):
             from river.multiclass import OneVsRestClassifier
 
             model = OneVsRestClassifier(model)
-        self.model, self.Z, self.names, self.count = model, Z, names, classes
-        self.label: Callable[[int], Any] = bool if classes == 2 else int
+        self.model, self.Z, self.names = model, Z, names
+        self.labels = [False, True] if classes == 2 else list(range(classes))
 
     def row(self, t: int) -> dict[str, float]:
         return dict(zip(self.names, self.Z[t].tolist(), strict=True))
 
     def learn(self, t: int, code: int) -> None:
-        self.model.learn_one(self.row(t), self.label(code))
+        self.model.learn_one(self.row(t), self.labels[code])
 
     def predict(self, t: int) -> int:
         return int(self.model.predict_one(self.row(t)) or 0)
 
-    def scores(self, t: int) -> Vector:
+    def scores(self, t: int) -> Vector | None:
         try:
-            known = self.model.predict_proba_one(self.row(t))
+            p = self.model.predict_proba_one(self.row(t))
         except NotImplementedError:
-            return _only(self.predict(t), self.count)
-        p = [known.get(self.label(k), 0.0) for k in range(self.count)]
-        return np.array(p[1:] if self.count == 2 else p)
+            return None
+        return np.array([p.get(label, 0.0) for label in self.labels])
 
 
-def _only(code: int, classes: int) -> Vector:
-    """Scores that say no more than which class is predicted."""
-    f = np.zeros(classes)
-    f[code] = 1.0
-    return f[1:] if classes == 2 else f
-
-
-def progressive(
-    name: str, model: Any, Z: Matrix, codes: Codes, delay: int, first: int, names: Sequence[str]
+def _predict_progressively(
+    name: str, model: Any, Z: Matrix, targets: _Targets, names: Sequence[str]
 ) -> tuple[Codes, Matrix, float]:
-    """Predict each row from the first on, then learn it when its label arrives.
+    """Predict each row of Z (n, d) from the first on, then learn it when its label arrives.
 
-    Z (n, d) are the rows, ``codes`` (n,) their classes by number. Return what is predicted (n,),
-    scores (n,) or (n, c), and the seconds that predicting and learning took.
+    Return predictions (n,), scores (n,) or (n, c), and the seconds of predicting and learning.
     """
-    c, n = int(codes.max()) + 1, len(codes)
-    arrays = hasattr(model, "partial_fit")
-    face: ModelAdapter = _Arrays(model, Z, c) if arrays else _Dicts(model, Z, names, c)
-    predicted, f, took = np.zeros(n, dtype=np.intp), np.zeros((n, 1 if c == 2 else c)), 0.0
-    clock = time.perf_counter
+    codes, delay, c = targets.codes, targets.delay, len(targets.classes)
+    adapter: Any = _ArrayAdapter(model, Z, c)
+    if not hasattr(model, "partial_fit"):
+        adapter = _DictAdapter(model, Z, names, c)
+    n, took, clock = len(codes), 0.0, time.perf_counter
+    predicted, f = np.zeros(n, dtype=np.intp), np.zeros((n, 1 if c == 2 else c))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # single rows make some models warn again and again
+        warnings.simplefilter("ignore")  # some models warn at every single row
         for t in range(n + delay):
             late = t - delay
             try:
                 start = clock()
-                if first <= t < n:
-                    predicted[t] = face.predict(t)
+                if targets.first <= t < n:
+                    predicted[t] = adapter.predict(t)
                     took += clock() - start
-                    f[t] = face.scores(t)  # only to rank rows: not counted
+                    scores = adapter.scores(t)  # only to rank rows: not timed
+                    scores = np.eye(c)[predicted[t]] if scores is None else scores
+                    f[t] = scores[1:] if c == 2 == len(scores) else scores
                     start = clock()
                 if late >= 0:
-                    face.learn(late, int(codes[late]))
+                    adapter.learn(late, int(codes[late]))
                 took += clock() - start
             except Exception as error:
                 raise DataError(
                     f"{name} failed at row {min(t, n - 1) + 1:,} ({error}); leave it out, or name "
-                    "a function that returns a model for standardize_progressively features"
+                    "a function that returns a model for standardized features"
                 ) from error
     return predicted, np.nan_to_num(f[:, 0] if c == 2 else f), took
 
@@ -242,12 +208,12 @@ METHODS = {
     QUADRATIC_TIME_METHOD: "IRRLS",
 }  # classes of counterpoise.online
 FIRST_ORDER = ("Perceptron", "PA")
-EXPLAINED = 1000  # rows whose reasons a report sums up
+EXPLAINED = 1000  # rows whose contributions a report sums up
 
 
 @dataclass(frozen=True, eq=False)
 class _Targets:
-    """Classes as all methods get them: by number, the class of interest last."""
+    """Classes by number, the same for all methods, the positive class last."""
 
     y: Labels
     classes: Labels  # sorted
@@ -281,9 +247,10 @@ class _Targets:
         ranks: Matrix | None = None,
         best: NDArray[np.intp] | None = None,
     ) -> Result:
-        """The result of scores by number of class, and of what ranks rows if that is not these.
+        """Return the result of scores f by number of class.
 
-        What is predicted, by number, follows from the scores unless it is given.
+        ``ranks`` rank rows, if the scores do not, and ``best`` are predictions by number, if they
+        do not follow from the scores.
         """
         if best is None:
             best = f.argmax(axis=1) if f.ndim == 2 else (f > 0.0).astype(np.intp)
@@ -309,14 +276,12 @@ def n_warmup_rows(y: Labels, delay: int) -> int:
 def run_benchmark(
     X: Matrix,
     y: Labels,
+    models: Mapping[str, Any],
     delay: int = 0,
     positive: Any = None,
-    methods: Collection[str] | None = None,
-    own: Any = None,
     names: Sequence[str] | None = None,
-    models: Mapping[str, Any] | None = None,
 ) -> Iterator[Result]:
-    """Run all methods on the same stream.
+    """Run several models on the same stream, and yield the result of each.
 
     Parameters
     ----------
@@ -324,19 +289,16 @@ def run_benchmark(
         The rows, in order.
     y : ndarray of shape (n,)
         Their labels.
+    models : dict of str to object
+        Models that are not fitted, by name: ``BalancedRidgeClassifier`` or ``AutoClassifier``,
+        rules of ``counterpoise.online``, and classifiers with ``partial_fit`` or river's
+        ``learn_one``.
     delay : int, default=0
         The label of a row arrives this many rows after it.
     positive : label, optional
         The class of interest; by default the rarest, the first to appear if several are.
-    methods : collection of str, optional
-        Online rules to run, by their short names such as "PA"; by default all that are not slow.
-    own : BalancedRidgeClassifier or AutoClassifier, optional
-        Another model to run, not fitted.
     names : sequence of str, optional
         Names of the features.
-    models : dict of str to object, optional
-        More models to run, not fitted, by name: classifiers with ``partial_fit`` or river's
-        ``learn_one``.
 
     Yields
     ------
@@ -344,62 +306,54 @@ def run_benchmark(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from sklearn.datasets import make_classification
+    >>> from counterpoise import BalancedRidgeClassifier
     >>> from counterpoise.evaluate import run_benchmark
-    >>> rng = np.random.default_rng(0)
-    >>> y = (rng.random(300) < 0.2).astype(int)
-    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> results = run_benchmark(X, y, methods=["PA"])
+    >>> from counterpoise.online import PassiveAggressive
+    >>> X, y = make_classification(300, weights=[0.8], random_state=0)
+    >>> models = {"exact": BalancedRidgeClassifier(), "PA": PassiveAggressive()}
+    >>> results = run_benchmark(X, y, models)
     >>> {one.name: round(one.metrics.of(1)["g_mean"], 2) for one in results}
-    {'BalancedRidgeClassifier': 0.94, 'PA': 0.81}
+    {'exact': 0.82, 'PA': 0.79}
     """
-    import counterpoise
-
-    exact = counterpoise.BalancedRidgeClassifier, counterpoise.AutoClassifier
-    targets = _Targets.of(y, positive, delay)
-    if methods is None:
-        slow = too_slow(y, X.shape[1])
-        methods = [name for name in METHODS if name not in slow]
+    targets, Z = _Targets.of(y, positive, delay), None
+    names = [f"x{j}" for j in range(X.shape[1])] if names is None else list(names)
     # Rows are small: several BLAS threads would mostly wait for each other.
     with threadpool_limits(1, user_api="blas"):
-        yield _exact(MAIN_METHOD, exact[0](), X, targets, names)
-        if own is not None:
-            yield _exact(CUSTOM_METHOD, own, X, targets, names)
-        if not methods and not models:
-            return
-        Z = standardize_progressively(X)
-        for name, rule in METHODS.items():
-            if name in methods:
-                yield _online(name, getattr(counterpoise.online, rule), Z, targets)
-        for name, model in (models or {}).items():
-            run = _exact if isinstance(model, exact) else _external
-            yield run(name, model, X if run is _exact else Z, targets, names)
+        for name, model in models.items():
+            if hasattr(model, "explain"):
+                yield _run_exact(name, model, X, targets, names)
+                continue
+            Z = standardize_progressively(X) if Z is None else Z
+            if hasattr(model, "progressive_scores"):
+                yield _run_online(name, model, Z, targets)
+            else:
+                best, f, took = _predict_progressively(name, model, Z, targets, names)
+                yield targets.result(name, f, took, None, best=best)
 
 
 def too_slow(y: Labels, d: int) -> dict[str, float]:
-    """Methods whose estimated seconds exceed LONG and twice the exact model's."""
+    """Return methods whose estimated seconds exceed MAX_SECONDS and twice the exact model's."""
     counts = np.unique(y, return_counts=True)[1].astype(float)
     most = max(MAX_SECONDS, 2.0 * seconds(MAIN_METHOD, counts, d))
-    taken = {name: seconds(name, counts, d) for name in METHODS}
-    return {name: long for name, long in taken.items() if long > most}
+    estimated = {name: seconds(name, counts, d) for name in METHODS}
+    return {name: long for name, long in estimated.items() if long > most}
 
 
 def seconds(name: str, counts: NDArray[np.float64], d: int) -> float:
-    """Estimated seconds of a method for ``counts`` rows of each class and d features.
+    """Estimate the seconds of a method for ``counts`` rows of each class and d features.
 
-    The estimate assumes a billion steps a second, so that it is the same on every machine.
+    The estimate assumes a billion steps per second, so that it is the same on every machine.
     """
     n, c, d = counts.sum(), len(counts), d + 1
-    problems = c if c > 2 else 1  # one against the rest
+    problems = c if c > 2 else 1  # one-vs-rest
     if name == MAIN_METHOD:  # several classes share a system
         steps = n * (min(d**3 / 10.0, 4.0 * d**2) if c == 2 else d**3 / 10.0 + c * d**2)
     elif name in FIRST_ORDER:
         steps = n * problems * d
     elif name == "NR-RLS":
         steps = n * problems * d**3 / 2.0
-    elif (
-        name == QUADRATIC_TIME_METHOD
-    ):  # each row revisits the rows of its class, and so do the rest
+    elif name == QUADRATIC_TIME_METHOD:  # each row revisits the rows of its side
         mine, rest = counts**2, (n - counts) ** 2
         pairs = (mine + rest).sum() if c > 2 else mine.sum()
         steps = pairs * d**2
@@ -424,56 +378,40 @@ def standardize_progressively(X: Matrix) -> Matrix:
     return np.where(known, np.clip(scaled, -10.0, 10.0), 0.0)
 
 
-def _exact(
-    name: str,
-    model: Any,
-    X: Matrix,
-    targets: _Targets,
-    names: Sequence[str] | None,
-) -> Result:
+def _run_exact(name: str, model: Any, X: Matrix, targets: _Targets, names: Sequence[str]) -> Result:
+    """Run a model whose progressive scores are exact, on features as they are."""
     classes = range(len(targets.classes))
     start = time.perf_counter()
     f = model.progressive_scores(X, targets.codes, delay=targets.delay, classes=classes)
     took = time.perf_counter() - start
     fitted = getattr(model, "best_", model)  # of an average the best candidate
-    terms = None
-    if fitted.feature_map_ is not None:
-        terms = fitted.feature_map_.names(list(names or map(str, range(X.shape[1]))))
-    weights = None
-    if fitted.pooled_rows is None:
-        weights = fitted.coef_ * fitted.scale_
+    terms = None if fitted.feature_map_ is None else fitted.feature_map_.map.names(list(names))
+    weights = fitted.coef_ * fitted.scale_ if fitted.pooled_rows is None else None
     ranks = np.nan_to_num(f)
     if f.ndim == 2 and fitted.multi_class == "lda":
         ranks = one_vs_rest_log_odds(f)
     result = targets.result(name, f, took, weights, terms, ranks)
     reasons = replace(
         model.explain(X[-EXPLAINED:]),
-        feature_names=[f"x{j}" for j in range(X.shape[1])] if names is None else list(names),
+        feature_names=list(names),
         classes=targets.classes[targets.order],
     )
     return replace(result, reasons=reasons)
 
 
-def _online(name: str, make: Callable[[], Any], Z: Matrix, targets: _Targets) -> Result:
-    """One rule for two classes, or one for each class against the rest."""
-    sides = [1] if len(targets.classes) == 2 else list(range(len(targets.classes)))
+def _run_online(name: str, model: Any, Z: Matrix, targets: _Targets) -> Result:
+    """Run one rule for two classes, or one for each class against all others."""
+    sides = [1] if len(targets.classes) == 2 else range(len(targets.classes))
     scores, weights, took = [], [], 0.0
+    clone(model).partial_fit(Z[:1], [0], classes=[0, 1])  # imports at the first use are not timed
     for k in sides:
-        rule, target = make(), (targets.codes == k).astype(int)
+        rule, target = clone(model), (targets.codes == k).astype(int)
         start = time.perf_counter()
         scores.append(rule.progressive_scores(Z, target, delay=targets.delay, classes=[0, 1]))
         took += time.perf_counter() - start
         weights.append(rule.coef_[0])
-    f: Matrix = scores[0] if len(sides) == 1 else np.column_stack(scores)
+    f: Matrix = scores[0] if len(scores) == 1 else np.column_stack(scores)
     return targets.result(name, f, took, np.array(weights))
-
-
-def _external(
-    name: str, model: Any, Z: Matrix, targets: _Targets, names: Sequence[str] | None
-) -> Result:
-    known = list(names or [f"x{j}" for j in range(Z.shape[1])])
-    best, f, took = progressive(name, model, Z, targets.codes, targets.delay, targets.first, known)
-    return targets.result(name, f, took, None, best=best)
 
 
 def select_best(results: list[Result]) -> Result:
@@ -484,18 +422,13 @@ def select_best(results: list[Result]) -> Result:
     results : list of Result
         Results of all methods.
 
-    Returns
-    -------
-    Result
-
     Examples
     --------
-    >>> import numpy as np
+    >>> from sklearn.datasets import make_classification
     >>> from counterpoise.evaluate import run_benchmark, select_best
-    >>> rng = np.random.default_rng(0)
-    >>> y = (rng.random(300) < 0.2).astype(int)
-    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> select_best(list(run_benchmark(X, y, methods=["PA", "AROW"]))).name
-    'BalancedRidgeClassifier'
+    >>> from counterpoise.online import AROW, PassiveAggressive
+    >>> X, y = make_classification(300, weights=[0.8], random_state=0)
+    >>> select_best(list(run_benchmark(X, y, {"PA": PassiveAggressive(), "AROW": AROW()}))).name
+    'AROW'
     """
     return max(results, key=lambda result: result.metrics.confusion.g_mean() or 0.0)

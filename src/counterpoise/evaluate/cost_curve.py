@@ -1,11 +1,11 @@
-"""What decisions cost: a miss at its price, a false alarm at its own.
+"""Costs of decisions: misses and false alarms.
 
-A row of the class of interest that nobody is told of is a miss, an alert about another row a false
-alarm. With p the probability of the class under the stream's own frequencies, an alert pays where
+A row of the positive class without an alert is a miss, an alert about another row a false alarm.
+With p the stream probability of the class, an alert is cheaper on average where
 
     p · miss ≥ (1 − p) · alarm,      that is p ≥ alarm / (alarm + miss).
 
-Only that rule can take into account that each row has its own price.
+Only that rule takes into account that each row has its own cost.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from counterpoise.arrays import Flags, Vector
 
 @dataclass(frozen=True, eq=False)
 class CostCurve:
-    """What each threshold would have cost.
+    """Cost of each threshold on the probability.
 
     Attributes
     ----------
     thresholds : ndarray of shape (m,)
-        Falling: alert where the probability is at least so high. The first is infinite: no alert.
+        Thresholds in descending order. The first is infinite: no alert.
     cost : ndarray of shape (m,)
-        Of the misses and the false alarms.
+        Cost of the misses and the false alarms.
     misses, alarms : ndarray of shape (m,)
-        How many rows of the class got no alert, and how many alerts were false.
+        Rows of the class without an alert, and false alerts.
 
     Examples
     --------
@@ -49,35 +49,31 @@ class CostCurve:
 
     @property
     def best(self) -> float:
-        """The threshold of least cost; of equals the highest."""
+        """Threshold of the lowest cost; of several the highest."""
         return float(self.thresholds[int(self.cost.argmin())])
 
     @property
     def least(self) -> float:
-        """What the best threshold costs."""
+        """Cost of the best threshold."""
         return float(self.cost.min())
 
     @property
     def never(self) -> float:
-        """What it costs never to alert."""
+        """Cost of never alerting."""
         return float(self.cost[0])
 
     @property
     def always(self) -> float:
-        """What it costs to alert about every row."""
+        """Cost of an alert about every row."""
         return float(self.cost[-1])
 
     def at(self, threshold: float) -> float:
-        """Return what a threshold would have cost.
+        """Return the cost of a threshold.
 
         Parameters
         ----------
         threshold : float
-            Alert where the probability is at least so high.
-
-        Returns
-        -------
-        float
+            Alert where the probability is at least this.
         """
         fewer = int(np.searchsorted(-self.thresholds, -threshold, side="right"))
         return float(self.cost[max(fewer - 1, 0)])
@@ -86,24 +82,20 @@ class CostCurve:
 def cost_curve(
     y: ArrayLike, p: ArrayLike, *, miss: ArrayLike, alarm: float = 1.0, positive: Any = 1
 ) -> CostCurve:
-    """Return what each threshold would have cost on predictions made before the labels came.
+    """Return the cost of each threshold on predictions made before their labels were known.
 
     Parameters
     ----------
     y : array-like of shape (n,)
         True labels.
     p : array-like of shape (n,)
-        Probability of the class of interest as it was told, or any score of it.
+        Predicted probability of the positive class, or another score of it.
     miss : float or array-like of shape (n,)
-        What it costs to miss a row of that class; an array if each row has its own price.
+        Cost of a miss; an array if each row has its own cost.
     alarm : float, default=1
-        What a false alarm costs.
+        Cost of a false alarm.
     positive : label, default=1
-        The class of interest.
-
-    Returns
-    -------
-    CostCurve
+        The positive class.
 
     Examples
     --------
@@ -112,21 +104,21 @@ def cost_curve(
     >>> curve.best, curve.least, curve.never
     (0.3, 1.0, 10.0)
     """
-    labels, told = np.asarray(y), np.asarray(p, dtype=np.float64)
-    if labels.ndim != 1 or told.shape != labels.shape:
-        raise ValueError(f"y and p must be of one length, not {labels.shape} and {told.shape}")
-    if not np.isfinite(told).all():
-        row = int((~np.isfinite(told)).argmax())
-        raise ValueError(f"p must be finite, but row {row} is {told[row]}; leave such rows out")
+    labels, scores = np.asarray(y), np.asarray(p, dtype=np.float64)
+    if labels.ndim != 1 or scores.shape != labels.shape:
+        raise ValueError(f"y and p must be of one length, not {labels.shape} and {scores.shape}")
+    if not np.isfinite(scores).all():
+        row = int((~np.isfinite(scores)).argmax())
+        raise ValueError(f"p must be finite, but row {row} is {scores[row]}; leave such rows out")
     price = check_costs("miss", miss, len(labels))
     fee = float(check_costs("alarm", alarm))
     mine = labels == positive
-    order = np.argsort(-told, kind="stable")
+    order = np.argsort(-scores, kind="stable")
     hit = mine[order]
-    last = np.flatnonzero(np.append(np.diff(told[order]) != 0.0, True)[: len(order)])
+    last = np.flatnonzero(np.append(np.diff(scores[order]) != 0.0, True)[: len(order)])
 
     def upto(values: Vector) -> Vector:
-        """Sums over the rows that alert at each threshold; equal probabilities alert together."""
+        """Sum over the rows that get an alert at each threshold."""
         sums: Vector = np.concatenate([[0.0], np.cumsum(values[order])[last]])
         return sums
 
@@ -134,7 +126,7 @@ def cost_curve(
     alarms = upto((~mine).astype(float))
     total = float(np.where(mine, price, 0.0).sum())
     return CostCurve(
-        np.concatenate([[np.inf], told[order][last]]),
+        np.concatenate([[np.inf], scores[order][last]]),
         total - saved + fee * alarms,
         float(hit.sum()) - found,
         alarms,
@@ -142,20 +134,16 @@ def cost_curve(
 
 
 def should_alert(p: ArrayLike, miss: ArrayLike, alarm: float = 1.0) -> Flags:
-    """Return where an alert pays, given the probability of the class and the prices.
+    """Return where an alert is cheaper on average than none.
 
     Parameters
     ----------
     p : array-like of shape (n,)
-        Probability of the class of interest under the stream's own frequencies.
+        Stream probability of the positive class.
     miss : float or array-like of shape (n,)
-        What it costs to miss a row of that class.
+        Cost of a miss.
     alarm : float, default=1
-        What a false alarm costs.
-
-    Returns
-    -------
-    ndarray of bool of shape (n,)
+        Cost of a false alarm.
 
     Examples
     --------
@@ -163,18 +151,18 @@ def should_alert(p: ArrayLike, miss: ArrayLike, alarm: float = 1.0) -> Flags:
     >>> should_alert([0.02, 0.02, 0.3], [10.0, 100.0, 10.0]).tolist()
     [False, True, True]
     """
-    told = np.asarray(p, dtype=np.float64)
-    price, fee = check_costs("miss", miss, len(told)), float(check_costs("alarm", alarm))
-    result: Flags = told * price >= (1.0 - told) * fee
+    risk = np.asarray(p, dtype=np.float64)
+    costs, fee = check_costs("miss", miss, len(risk)), float(check_costs("alarm", alarm))
+    result: Flags = risk * costs >= (1.0 - risk) * fee
     return result
 
 
 def check_costs(name: str, value: ArrayLike, rows: int | None = None) -> Vector:
-    """Return prices that are finite and above 0, one, or one of each of so many rows, or raise."""
+    """Return costs that are finite and above 0, one or one for each row, or raise."""
     found = np.asarray(value, dtype=np.float64)
     if found.ndim and (rows is None or found.shape != (rows,)):
-        wanted = "one number" if rows is None else f"one number, or one of each of {rows} rows"
-        raise ValueError(f"{name} must be {wanted}, not of shape {found.shape}")
+        expected = "one number" if rows is None else f"one number, or one of each of {rows} rows"
+        raise ValueError(f"{name} must be {expected}, not of shape {found.shape}")
     good = np.isfinite(found) & (found > 0.0)
     if not good.all():
         where = "" if not found.ndim else f" in row {int((~good).argmax())}"
@@ -183,24 +171,24 @@ def check_costs(name: str, value: ArrayLike, rows: int | None = None) -> Vector:
     return found
 
 
-MIN_ROWS_PER_BIN = 20  # rows of a bin: shares of fewer say little
+MIN_ROWS_PER_BIN = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Rows in bins of the probability that was told."""
+    """Rows in bins of the predicted probability."""
 
-    told: Vector  # (m,) mean probability of each bin
-    share: Vector  # (m,) how many of its rows were of the class
-    rows: Vector  # (m,) how many rows it has
-    error: float  # how far the two are apart, on average over the rows
+    predicted: Vector  # (m,) mean probability of each bin
+    share: Vector  # (m,) share of rows of the class
+    rows: Vector  # (m,) number of rows
+    error: float  # mean distance of the two over all rows
 
 
 def reliability(mine: Flags, p: Vector, bins: int = 12) -> Reliability:
-    """Return bins of rows ordered by their probability p (n,), ``mine`` (n,) those of the class.
+    """Return bins of rows ordered by their probability p (n,); ``mine`` (n,) are of the class.
 
-    Bins have equal weight, half of which is that of the class and half that of all rows, so that
-    rare classes are seen where they are.
+    Bins have equal weight, half of it from the class and half from all rows, so that rare classes
+    have bins of their own.
 
     Examples
     --------
@@ -208,7 +196,7 @@ def reliability(mine: Flags, p: Vector, bins: int = 12) -> Reliability:
     >>> p = np.repeat([0.1, 0.8], 100)
     >>> mine = np.arange(200) % 10 < np.repeat([1, 8], 100)
     >>> found = reliability(mine, p, 4)
-    >>> found.told.round(2).tolist(), found.share.round(2).tolist(), round(found.error, 3)
+    >>> found.predicted.round(2).tolist(), found.share.round(2).tolist(), round(found.error, 3)
     ([0.1, 0.8], [0.1, 0.8], 0.0)
     """
     order = np.argsort(p, kind="stable")
@@ -224,7 +212,7 @@ def reliability(mine: Flags, p: Vector, bins: int = 12) -> Reliability:
             edges.append(int(at))
     starts = np.array(edges)
     rows = np.diff(np.append(starts, len(p))).astype(float)
-    told = np.add.reduceat(values, starts) / rows
+    predicted = np.add.reduceat(values, starts) / rows
     share = np.add.reduceat(mine[order].astype(float), starts) / rows
-    error = float((rows * np.abs(told - share)).sum() / len(p))
-    return Reliability(told, share, rows, error)
+    error = float((rows * np.abs(predicted - share)).sum() / len(p))
+    return Reliability(predicted, share, rows, error)

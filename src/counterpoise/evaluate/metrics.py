@@ -45,7 +45,7 @@ class Confusion:
             self.counts[one, other] = self.counts.get((one, other), 0) + count
 
     def merge(self, other: Confusion) -> None:
-        """Add the counts of another.
+        """Add other counts.
 
         Parameters
         ----------
@@ -57,7 +57,7 @@ class Confusion:
 
     @property
     def scored(self) -> int:
-        """Rows counted."""
+        """Number of rows."""
         return sum(self.counts.values())
 
     @property
@@ -66,31 +66,32 @@ class Confusion:
         return sorted({label for pair in self.counts for label in pair})
 
     def recall(self) -> dict[Any, float]:
-        """Share of the rows of each class that were found."""
-        total: dict[Any, int] = {}
-        for (true, _), count in sorted(self.counts.items()):
-            total[true] = total.get(true, 0) + count
-        return {label: self.counts.get((label, label), 0) / n for label, n in total.items()}
+        """Return the share of the rows of each class that were found."""
+        return self._shares(0)
 
     def precision(self) -> dict[Any, float]:
-        """Share of the rows predicted as each class that are of it."""
+        """Return the share of the rows predicted as each class that are of it."""
+        return self._shares(1)
+
+    def _shares(self, side: int) -> dict[Any, float]:
+        """Return the share of correct rows by true (0) or predicted (1) label."""
         total: dict[Any, int] = {}
-        for (_, predicted), count in sorted(self.counts.items()):
-            total[predicted] = total.get(predicted, 0) + count
+        for pair, count in sorted(self.counts.items()):
+            total[pair[side]] = total.get(pair[side], 0) + count
         return {label: self.counts.get((label, label), 0) / n for label, n in total.items()}
 
     def g_mean(self) -> float | None:
-        """Geometric mean of the recalls; None with fewer than two classes."""
+        """Return the geometric mean of the recalls; None with fewer than two classes."""
         recall = list(self.recall().values())
         return float(np.prod(recall) ** (1.0 / len(recall))) if len(recall) > 1 else None
 
     def balanced_accuracy(self) -> float | None:
-        """Mean of the recalls; None with fewer than two classes."""
+        """Return the mean of the recalls; None with fewer than two classes."""
         recall = list(self.recall().values())
         return sum(recall) / len(recall) if len(recall) > 1 else None
 
     def plain(self) -> dict[str, Any]:
-        """The counts and their metrics, ready for JSON."""
+        """Return the counts and their metrics, ready for JSON."""
         confusion: dict[str, dict[str, int]] = {}
         for (true, predicted), count in sorted(self.counts.items()):
             confusion.setdefault(str(true), {})[str(predicted)] = count
@@ -105,16 +106,10 @@ class Confusion:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Rows found, and rows wrongly taken for positive, as the threshold falls from score to "
-    "score.
-    """
+    """Numbers of positive rows and of others with at least the score of each threshold."""
 
-    # (m,) how many positive rows, and how many others, have at least the score of each
-    # threshold
-    found: Vector
-    # (m,) how many positive rows, and how many others, have at least the score of each
-    # threshold
-    wrong: Vector
+    found: Vector  # (m,) positive rows
+    wrong: Vector  # (m,) other rows
 
     @classmethod
     def of(cls, positive: Flags, score: Vector) -> Ranking:
@@ -134,35 +129,45 @@ class Ranking:
 
     @property
     def precision(self) -> Vector:
-        """Share of positive rows among those taken for positive."""
+        """Share of positive rows among all rows above each threshold."""
         return self.found / (self.found + self.wrong)
 
     @property
     def false_positives(self) -> Vector:
-        """Share of the other rows that are taken for positive."""
+        """Share of the other rows above each threshold."""
         share: Vector = self.wrong / self.wrong[-1]
         return share
 
     def average_precision(self) -> float:
-        """Σ (recall − recall before) precision."""
+        """Return Σ (recall − recall before) precision."""
         return float(np.diff(self.recall, prepend=0.0) @ self.precision)
 
     def roc_auc(self) -> float:
-        """Probability that a positive row has the higher score of two, ties counted half."""
+        """Return the probability that a positive row has the higher score of two; ties are half."""
         step = np.diff(self.false_positives, prepend=0.0)
         middle = self.recall - 0.5 * np.diff(self.recall, prepend=0.0)
         return float(step @ middle)
 
     def recall_within(self, rate: float) -> float:
-        """Most that is found with so many false positives; 0 if every threshold has more."""
+        """Return the highest recall at a rate of false positives; 0 if every threshold has more."""
         return float(self.recall[self.false_positives <= rate].max(initial=0.0))
 
     def curve(self) -> tuple[Vector, Vector]:
-        """Precision and recall from the lowest threshold to none, where nothing is found."""
+        """Return precision and recall from the lowest threshold to none, where recall is 0."""
         return np.append(self.precision[::-1], 1.0), np.append(self.recall[::-1], 0.0)
 
 
-FALSE_POSITIVES = 0.01  # rate at which recall is reported
+FALSE_POSITIVE_RATE = 0.01  # at which recall is reported
+METRIC_NAMES = {
+    "g_mean": "G-mean",
+    "balanced_accuracy": "balanced accuracy",
+    "recall": "recall",
+    "precision": "precision",
+    "average_precision": "average precision",
+    "roc_auc": "ROC AUC",
+    "recall_at_1pct": "recall at 1% FPR",
+}  # names in tables
+CLASS_METRICS = tuple(METRIC_NAMES)[2:]
 
 
 @dataclass(frozen=True)
@@ -184,8 +189,8 @@ class Metrics:
     --------
     >>> import numpy as np
     >>> from counterpoise.evaluate import measure
-    >>> true, said, scores = np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([-1.0, 0.2, 0.9])
-    >>> found = measure(true, said, scores, classes=np.array([0, 1]))
+    >>> y, predicted, f = np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([-1.0, 0.2, 0.9])
+    >>> found = measure(y, predicted, f, classes=np.array([0, 1]))
     >>> found.of(1)["recall"], found.of(1)["precision"], found.undefined
     (1.0, 0.5, {})
     """
@@ -195,30 +200,22 @@ class Metrics:
     undefined: dict[str, str] = field(default_factory=dict)
 
     def of(self, positive: Any) -> dict[str, float | None]:
-        """Metrics in one row: those of all classes, then those of one.
+        """Return metrics of all classes, then of one class.
 
         Parameters
         ----------
         positive : label
-            The class of interest.
-
-        Returns
-        -------
-        dict of str to float or None
+            The class.
         """
-        nothing = dict.fromkeys(
-            ("rows", "recall", "precision", "average_precision", "roc_auc", "recall_at_1pct")
-        )
-        one = {**nothing, **self.by_class.get(positive, {})}
-        one.pop("rows")
-        whole = {
+        one = self.by_class.get(positive, {})
+        return {
             "g_mean": self.confusion.g_mean(),
             "balanced_accuracy": self.confusion.balanced_accuracy(),
+            **{name: one.get(name) for name in CLASS_METRICS},
         }
-        return whole | one
 
     def plain(self) -> dict[str, Any]:
-        """All metrics, ready for JSON."""
+        """Return all metrics, ready for JSON."""
         return {
             **self.confusion.plain(),
             "by_class": {str(label): row for label, row in self.by_class.items()},
@@ -227,7 +224,7 @@ class Metrics:
 
 
 def measure(true: Labels, predicted: Labels, scores: Matrix, classes: Labels) -> Metrics:
-    """Compute metrics of predictions.
+    """Return metrics of predictions.
 
     Parameters
     ----------
@@ -237,10 +234,6 @@ def measure(true: Labels, predicted: Labels, scores: Matrix, classes: Labels) ->
         Scores of the second of two classes, or of each class.
     classes : ndarray of shape (c,)
         The classes, in the order of the scores.
-
-    Returns
-    -------
-    Metrics
 
     Examples
     --------
@@ -273,16 +266,13 @@ def measure(true: Labels, predicted: Labels, scores: Matrix, classes: Labels) ->
             undefined[f"score of {label}"] = (
                 f"{label!r} was never learned, so no row of it is found"
             )
-            by_class[label] = {
-                **dict.fromkeys(("precision", "average_precision", "roc_auc", "recall_at_1pct")),
-                "rows": float((true == label).sum()),
-                "recall": 0.0,
-            }
+            rows = float((true == label).sum())
+            by_class[label] = {**dict.fromkeys(CLASS_METRICS[1:]), "rows": rows, "recall": 0.0}
     return Metrics(confusion, by_class, undefined)
 
 
 def _score(scores: Matrix, k: int, c: int) -> Vector:
-    """Scores of one class against the rest."""
+    """Return the scores of one class against all others."""
     if scores.ndim == 2 and scores.shape[1] > 1:
         return scores[:, k]
     flat = scores.ravel()
@@ -292,17 +282,17 @@ def _score(scores: Matrix, k: int, c: int) -> Vector:
 def _ranked(
     positive: NDArray[np.bool_], score: Vector, label: Any, undefined: dict[str, str]
 ) -> dict[str, float | None]:
-    """Metrics that depend only on the order of the scores."""
+    """Return the metrics that depend only on the order of the scores."""
     if positive.all() or not positive.any():
         what = "no other class" if positive.any() else f"no {label!r}"
-        for name in ("average precision", "ROC AUC", "recall at 1 % false positives"):
-            undefined[f"{name} of {label}"] = f"{what} is in the data"
-        return {"average_precision": None, "roc_auc": None, "recall_at_1pct": None}
+        for name in CLASS_METRICS[2:]:
+            undefined[f"{METRIC_NAMES[name]} of {label}"] = f"{what} is in the data"
+        return dict.fromkeys(CLASS_METRICS[2:])
     ranking = Ranking.of(positive, score)
     return {
         "average_precision": ranking.average_precision(),
         "roc_auc": ranking.roc_auc(),
-        "recall_at_1pct": ranking.recall_within(FALSE_POSITIVES),
+        "recall_at_1pct": ranking.recall_within(FALSE_POSITIVE_RATE),
     }
 
 
@@ -319,7 +309,7 @@ class Result:
     name : str
         Name of the method.
     predicted : ndarray of shape (n,)
-        Predicted labels, each before the true one was known.
+        Predicted labels, each before the row was learned.
     scores : ndarray of shape (n,) or (n, c)
         Scores of the second of two classes, or of each class, in the order of the labels.
     first : int
@@ -332,19 +322,18 @@ class Result:
         Final weights, for features of standard deviation 1; None where scores are quadratic.
     terms : list of str, optional
         Names of the weights, if they are not those of the features.
-    reasons : Reasons, optional
-        Of the last rows, by the final model.
+    reasons : Explanation, optional
+        Explanation of the last rows by the final model.
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from sklearn.datasets import make_classification
     >>> from counterpoise.evaluate import run_benchmark
-    >>> rng = np.random.default_rng(0)
-    >>> y = (rng.random(300) < 0.2).astype(int)
-    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> (result,) = run_benchmark(X, y, methods=[])
+    >>> from counterpoise.online import AROW
+    >>> X, y = make_classification(300, weights=[0.8], random_state=0)
+    >>> (result,) = run_benchmark(X, y, {"AROW": AROW()})
     >>> result.name, result.predicted.shape, round(result.metrics.of(1)["g_mean"], 2)
-    ('BalancedRidgeClassifier', (300,), 0.94)
+    ('AROW', (300,), 0.8)
     """
 
     name: str

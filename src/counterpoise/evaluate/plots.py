@@ -29,14 +29,14 @@ except ImportError as error:
         "plots need matplotlib: pip install 'counterpoise[plots]'", name="matplotlib"
     ) from error
 
-DARK_TEXT_COLOR = "#dddddd"  # of text on dark pages
-DARK_BACKGROUND = "#16181c"  # what dark pages are like
+DARK_TEXT_COLOR = "#dddddd"
+DARK_BACKGROUND = "#16181c"
 MUTED_COLOR = "#a0a0a0"
 
 
 @contextmanager
 def dark() -> Iterator[None]:
-    """Draw for dark pages for as long as this lasts."""
+    """Draw for dark pages inside the context."""
     options: dict[Any, str] = {
         **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), MUTED_COLOR),
         **dict.fromkeys(("text.color", "axes.labelcolor"), DARK_TEXT_COLOR),
@@ -48,36 +48,36 @@ def dark() -> Iterator[None]:
 
 
 def is_dark() -> bool:
-    """Whether figures are being drawn for dark pages."""
+    """Return whether figures are drawn for dark pages."""
     return bool(matplotlib.rcParams["text.color"] == DARK_TEXT_COLOR)
 
 
 def ink() -> str:
-    """Colour of text and of strong lines."""
+    """Return the color of text and of strong lines."""
     return DARK_TEXT_COLOR if is_dark() else "black"
 
 
 def quiet() -> str:
-    """Colour of what is less important."""
+    """Return the color of less important lines."""
     return MUTED_COLOR if is_dark() else "#666666"
 
 
-def shade(colour: str) -> str:
-    """A colour for the current page: unchanged on light pages, lighter on dark ones."""
+def shade(color: str) -> str:
+    """Return a color for the current page: unchanged on light pages, lighter on dark ones."""
     if not is_dark():
-        return colour
-    red, green, blue = (0.65 * part + 0.35 for part in to_rgb(colour))
+        return color
+    red, green, blue = (0.65 * part + 0.35 for part in to_rgb(color))
     return to_hex((red, green, blue))
 
 
 def blues() -> Any:
-    """Colours of shares, from that of the page to blue."""
+    """Return the color map of shares, from the color of the page to blue."""
     if not is_dark():
         return "Blues"
     return LinearSegmentedColormap.from_list("blues", [DARK_BACKGROUND, "#1f6fb5"])
 
 
-# A colour for each method; those that may lie on one another differ in dashes too.
+# A color for each method; curves that may overlap also differ in dashes.
 STYLES: dict[str, dict[str, Any]] = {
     MAIN_METHOD: {"color": "#0072B2", "linewidth": 2.4},
     CUSTOM_METHOD: {"color": "#000000", "linewidth": 1.8, "linestyle": (0, (6, 1))},
@@ -99,7 +99,7 @@ STYLES["NR-RLS, exact engine"] = STYLES["the model"] = STYLES[MAIN_METHOD]
 
 
 def style(name: str) -> dict[str, Any]:
-    """How a method is drawn."""
+    """Return the style of the line of a method."""
     drawn = {"linewidth": 1.3, **STYLES.get(name, {"color": "#000000"})}
     return {**drawn, "color": shade(drawn["color"])}
 
@@ -114,20 +114,17 @@ def figure(height: float = 3.4) -> tuple[Figure, Any]:
 
 
 def svg(made: Figure) -> str:
-    """Draw a figure as SVG, the same text for the same figure."""
+    """Return a figure as SVG, the same text for the same figure."""
     out = io.StringIO()
     canvas: Any = FigureCanvasSVG(made)
     with rc_context({"svg.hashsalt": "counterpoise"}):
-        # As savefig does it, which would draw once before, to find room for all words.
+        # savefig would draw twice, the first time for the layout of the texts.
         canvas.print_svg(out, metadata={"Date": None, "Creator": None})
     return out.getvalue()
 
 
 def copy_layout(made: Figure, other: Figure) -> Figure:
-    """Place the axes of a figure as those of one that was drawn, and differs in colours only.
-
-    Finding room for all words takes longer than drawing them.
-    """
+    """Place the axes of a figure as in a drawn one that differs in colors only, to save time."""
     made.set_layout_engine("none")
     for mine, drawn in zip(made.axes, other.axes, strict=True):
         mine.set_position(drawn.get_position())
@@ -135,18 +132,18 @@ def copy_layout(made: Figure, other: Figure) -> Figure:
 
 
 def thousands(axis: Any, most: int = 5) -> None:
-    """Few ticks, in thousands with separators."""
+    """Set few ticks, with thousands separators."""
     axis.set_major_locator(MaxNLocator(most))
     axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
 def plain_numbers(axis: Any) -> None:
-    """Ticks of a logarithmic axis as plain numbers, few of them."""
+    """Set few ticks of a logarithmic axis, as plain numbers."""
     low, high = sorted(axis.get_view_interval())
     decades = np.log10(high / low) if low > 0 else 1.0
-    subs = (
-        (1.0,) if decades > 2.5 else (1.0, 3.0) if decades > 1.2 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
-    )
+    subs: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    if decades > 1.2:
+        subs = (1.0,) if decades > 2.5 else (1.0, 3.0)
     axis.set_major_locator(LogLocator(subs=subs, numticks=9))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(lambda value, _: f"{value:,g}")
@@ -157,58 +154,57 @@ def usual_range(values: Any) -> tuple[float, float]:
 
     Outliers are more than five times the range between the quartiles away from these.
     """
-    known = np.asarray(values, dtype=np.float64)
-    known = known[np.isfinite(known)]
-    if not len(known):
+    finite = np.asarray(values, dtype=np.float64)
+    finite = finite[np.isfinite(finite)]
+    if not len(finite):
         return 0.0, 1.0
-    low, high = np.quantile(known, [0.25, 0.75])
-    kept = known[(known >= low - 5.0 * (high - low)) & (known <= high + 5.0 * (high - low))]
+    low, high = np.quantile(finite, [0.25, 0.75])
+    kept = finite[(finite >= low - 5.0 * (high - low)) & (finite <= high + 5.0 * (high - low))]
     return float(kept.min()), float(kept.max())
 
 
-def legend(axes: Any, entries: int) -> None:
-    """Put a legend below the axes, unless there is only one thing to tell."""
-    if entries > 1:
+def legend(axes: Any, entries: int, ncols: int = 3) -> None:
+    """Put a legend below the axes, unless it has only one entry."""
+    if entries > 1 or ncols == 1:
         below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "frameon": False}
-        axes.legend(fontsize=8, ncols=3, **below)
+        axes.legend(fontsize=8, ncols=ncols, **below)
 
 
 def short(name: Any, most: int = 28) -> str:
-    """Return a name that fits, can be drawn, and whose dollar signs are no formulas."""
+    """Return a name that fits and can be drawn, with escaped dollar signs."""
     text = printable(name)
     text = text if len(text) <= most else text[: most - 1] + "…"
     return text.replace("$", r"\$")
 
 
-MOST = 400  # points of a curve
-COLOURS = ("#0072B2", "#E69F00", "#009E73")
-OURS = "the model"
+MAX_POINTS = 400  # of a curve
+COLORS = ("#0072B2", "#E69F00", "#009E73")
+EVALUATED_MODEL = "the model"
 
 
 class CostComparison(NamedTuple):
-    """What thresholds and decisions cost at some prices."""
+    """Costs of thresholds and of decisions."""
 
-    name: str  # the prices, in words
-    curve: CostCurve  # what each threshold would have cost
-    decided: float  # what the decisions have cost
-    at: float | None = None  # the threshold that they come down to, if all rows have one price
+    name: str  # the costs of mistakes as text
+    curve: CostCurve  # cost of each threshold
+    decided: float  # cost of the decisions
+    at: float | None = None  # threshold of the decisions, if all rows have the same costs
 
 
 def plot_cost_of_thresholds(found: Sequence[CostComparison]) -> Figure:
-    """Cost of each threshold, as a share of what it costs never to alert."""
+    """Plot the cost of each threshold, as a share of the cost of never alerting."""
     made, axes = figure(4.2)
     axes.set_xscale("log")
-    top, ends = 1.0, []
-    for (name, curve, decided, at), colour in zip(found, COLOURS, strict=False):
+    ends = list[float]()
+    for (name, curve, decided, at), color in zip(found, COLORS, strict=False):
         never = max(curve.never, 1e-300)
         best = int(curve.cost.argmin())
-        some = np.unique(np.linspace(1, len(curve.cost) - 1, MOST).astype(int))
+        some = np.unique(np.linspace(1, len(curve.cost) - 1, MAX_POINTS).astype(int))
         some = np.union1d(some, [max(best, 1)])
         some = some[curve.thresholds[some] > 0.0]
         x, y = curve.thresholds[some], curve.cost[some] / never
-        drawn = {"color": shade(colour)}
+        drawn = {"color": shade(color)}
         axes.plot(x, y, linewidth=1.8, label=name, **drawn)
-        top = max(top, float(np.median(y)))
         ends += [float(x[y <= 1.5].min(initial=1.0)), float(x.max())]
         if best:
             where = curve.thresholds[best], curve.least / never
@@ -224,35 +220,33 @@ def plot_cost_of_thresholds(found: Sequence[CostComparison]) -> Figure:
     )  # fmt: skip
     axes.set_xlim(max(min(ends) / 1.5, 1e-6), min(max(ends) * 1.2, 1.2))
     axes.set_ylim(0.0, 1.5)
-    axes.set_xlabel("alert where the probability is at least")
-    axes.set_ylabel("cost, if never to alert costs 1")
+    axes.set(xlabel="threshold on the probability", ylabel="cost relative to never alerting")
     plain_numbers(axes.xaxis)
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.17), "frameon": False}
-    axes.legend(fontsize=8, ncols=1, **below)
+    legend(axes, len(found), ncols=1)
     return made
 
 
 def plot_reliability(found: Reliability, positive: object) -> Figure:
-    """Probabilities as they were told, beside how often they came true."""
+    """Plot predicted probabilities and observed shares."""
     made, axes = figure(4.2)
     some = found.share > 0.0
-    least = [float(v[v > 0.0].min(initial=0.5)) for v in (found.told, found.share)]
+    least = [float(v[v > 0.0].min(initial=0.5)) for v in (found.predicted, found.share)]
     low = max(min(least) / 2.0, 1e-7)
     axes.plot([low, 1.0], [low, 1.0], color=quiet(), linewidth=0.8)
     # Two standard errors of a share.
     error = 2.0 * np.sqrt(found.share * (1.0 - found.share) / found.rows)
     down = np.minimum(error, np.maximum(found.share - low, 0.0))
-    drawn = {"color": style(OURS)["color"], "markersize": 5}
+    drawn = {"color": style(EVALUATED_MODEL)["color"], "markersize": 5}
     axes.errorbar(
-        np.maximum(found.told[some], low), found.share[some], yerr=[down[some], error[some]],
+        np.maximum(found.predicted[some], low), found.share[some], yerr=[down[some], error[some]],
         fmt="o", elinewidth=1.0, **drawn,
     )  # fmt: skip
-    if (~some).any():  # none of the class: at the foot
-        told = np.maximum(found.told[~some], low)
-        axes.plot(told, np.full(len(told), low), "v", clip_on=False, **drawn)
+    if (~some).any():  # no row of the class: at the bottom
+        x = np.maximum(found.predicted[~some], low)
+        axes.plot(x, np.full(len(x), low), "v", clip_on=False, **drawn)
     axes.set(
         xscale="log", yscale="log", xlim=(low, 1.1), ylim=(low, 1.1),
-        xlabel=f"probability of {short(positive)}, as told", ylabel="share that it was",
+        xlabel=f"predicted probability of {short(positive)}", ylabel="observed share",
     )  # fmt: skip
     plain_numbers(axes.xaxis)
     plain_numbers(axes.yaxis)
@@ -260,12 +254,12 @@ def plot_reliability(found: Reliability, positive: object) -> Figure:
 
 
 SHADES = ["#BBBBBB", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442"]
-MIN_HITS = 5  # rows of the class that a precision is shown for
+MIN_HITS = 5  # rows of the class for which a precision sets the scale
 POINTS = 200
 
 
 def plot_g_mean(results: list[Result], y: Labels, window: int | None = None) -> Figure:
-    """G-mean of each method over all counted rows so far, or over the last ones.
+    """Plot the G-mean of each method over all counted rows so far, or over the last ones.
 
     Parameters
     ----------
@@ -274,21 +268,15 @@ def plot_g_mean(results: list[Result], y: Labels, window: int | None = None) -> 
     y : ndarray of shape (n,)
         True labels.
     window : int, optional
-        How many of the last rows; all so far by default.
-
-    Returns
-    -------
-    Figure
+        Number of last rows; by default all so far.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from counterpoise.evaluate import run_benchmark
-    >>> from counterpoise.evaluate import plot_g_mean
-    >>> rng = np.random.default_rng(0)
-    >>> y = (rng.random(300) < 0.2).astype(int)
-    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> results = list(run_benchmark(X, y, methods=["PA"]))
+    >>> from sklearn.datasets import make_classification
+    >>> from counterpoise.evaluate import plot_g_mean, run_benchmark
+    >>> from counterpoise.online import PassiveAggressive
+    >>> X, y = make_classification(300, weights=[0.8], random_state=0)
+    >>> results = list(run_benchmark(X, y, {"PA": PassiveAggressive()}))
     >>> figure = plot_g_mean(results, y, window=100)
     >>> figure.axes[0].get_ylabel()
     'G-mean of the last 100 rows'
@@ -306,22 +294,21 @@ def plot_g_mean(results: list[Result], y: Labels, window: int | None = None) -> 
 
 
 def window_of(y: Labels) -> int:
-    """Rows in the window of the recent G-mean: enough to expect 25 of the rarest class, but at
-    least a fiftieth and at most a quarter of all.
+    """Return the rows of the window of the recent G-mean.
+
+    They are enough to expect 25 of the rarest class, from a fiftieth to a quarter of all.
     """
     rarest = np.unique(y, return_counts=True)[1].min()
-    wanted = int(np.ceil(25 * len(y) / rarest))
-    return max(min(max(wanted, len(y) // 50), len(y) // 4), 1)
+    rows = int(np.ceil(25 * len(y) / rarest))
+    return max(min(max(rows, len(y) // 50), len(y) // 4), 1)
 
 
 def running_g_mean(
     y: Labels, predicted: Labels, window: int | None = None
 ) -> tuple[Vector, Vector]:
-    """Numbers of rows, evenly spaced, and the G-mean of the rows up to each, or of the last
-    ``window`` of them.
+    """Return numbers of rows, and the G-mean of the rows up to each, or of the last ``window``.
 
-    It is NaN where these rows are of fewer than two classes. With a window the curve begins at its
-    first full one.
+    It is NaN where these rows are of fewer than two classes. The curve begins after one window.
     """
     start = 1 if window is None else min(window, len(y))
     at = np.unique(np.linspace(start, len(y), min(POINTS, len(y))).astype(int))
@@ -341,16 +328,12 @@ def running_g_mean(
 
 
 def plot_class_shares(y: Labels) -> Figure:
-    """Share of each class in consecutive stretches of the stream.
+    """Plot the share of each class in consecutive parts of the stream.
 
     Parameters
     ----------
     y : ndarray of shape (n,)
         Labels.
-
-    Returns
-    -------
-    Figure
 
     Examples
     --------
@@ -369,8 +352,8 @@ def plot_class_shares(y: Labels) -> Figure:
     bottom = np.zeros(len(edges) - 1)
     for k, label in enumerate(rare[::-1]):
         share = np.add.reduceat((y == label).astype(float), edges[:-1]) / width
-        colour = shade(SHADES[1 + (len(rare) - 1 - k) % (len(SHADES) - 1)])
-        axes.bar(edges[:-1], share, width, bottom, align="edge", color=colour, label=short(label))
+        color = shade(SHADES[1 + (len(rare) - 1 - k) % (len(SHADES) - 1)])
+        axes.bar(edges[:-1], share, width, bottom, align="edge", color=color, label=short(label))
         bottom += share
     axes.set(xlabel="rows seen", ylabel="share of rows", xlim=(0, len(y)))
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
@@ -382,7 +365,7 @@ def plot_class_shares(y: Labels) -> Figure:
 
 
 def plot_precision_recall(results: list[Result], y: Labels, positive: Any, k: int) -> Figure:
-    """Precision against recall of one class, for each method.
+    """Plot precision against recall of one class, for each method.
 
     Parameters
     ----------
@@ -395,19 +378,13 @@ def plot_precision_recall(results: list[Result], y: Labels, positive: Any, k: in
     k : int
         Its position among the classes.
 
-    Returns
-    -------
-    Figure
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from counterpoise.evaluate import run_benchmark
-    >>> from counterpoise.evaluate import plot_precision_recall
-    >>> rng = np.random.default_rng(0)
-    >>> y = (rng.random(300) < 0.2).astype(int)
-    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> results = list(run_benchmark(X, y, methods=["PA"]))
+    >>> from sklearn.datasets import make_classification
+    >>> from counterpoise.evaluate import plot_precision_recall, run_benchmark
+    >>> from counterpoise.online import PassiveAggressive
+    >>> X, y = make_classification(300, weights=[0.8], random_state=0)
+    >>> results = list(run_benchmark(X, y, {"PA": PassiveAggressive()}))
     >>> figure = plot_precision_recall(results, y, positive=1, k=1)
     >>> figure.axes[0].get_xlabel()
     'recall of 1'
@@ -437,41 +414,35 @@ def plot_precision_recall(results: list[Result], y: Labels, positive: Any, k: in
 
 
 def plot_confusion_matrix(result: Result) -> Figure:
-    """Predicted against true labels, as shares of each true class.
+    """Plot predicted against true labels, as shares of each true class.
 
     Parameters
     ----------
     result : Result
-        Of one method.
-
-    Returns
-    -------
-    Figure
+        Result of one method.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from counterpoise.evaluate import run_benchmark
-    >>> from counterpoise.evaluate import plot_confusion_matrix
-    >>> rng = np.random.default_rng(0)
-    >>> y = (rng.random(300) < 0.2).astype(int)
-    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> (result,) = run_benchmark(X, y, methods=[])
+    >>> from sklearn.datasets import make_classification
+    >>> from counterpoise.evaluate import plot_confusion_matrix, run_benchmark
+    >>> from counterpoise.online import PassiveAggressive
+    >>> X, y = make_classification(300, weights=[0.8], random_state=0)
+    >>> (result,) = run_benchmark(X, y, {"PA": PassiveAggressive()})
     >>> figure = plot_confusion_matrix(result)
     >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
     ('predicted', 'true')
     """
     counts = result.metrics.confusion.counts
     labels = result.metrics.confusion.labels[:12]
-    n = np.array([[counts.get((true, said), 0) for said in labels] for true in labels])
+    n = np.array([[counts.get((true, predicted), 0) for predicted in labels] for true in labels])
     share = n / np.maximum(n.sum(axis=1, keepdims=True), 1)
     made, axes = figure(1.6 + 0.55 * len(labels))
     axes.imshow(share, cmap=blues(), vmin=0, vmax=1, aspect="auto")
     for i in range(len(labels)):
         for j in range(len(labels)):
-            colour = "white" if share[i, j] > 0.5 else ink()
+            color = "white" if share[i, j] > 0.5 else ink()
             text = f"{n[i, j]:,}\n{100 * share[i, j]:.1f} %" if len(labels) < 6 else f"{n[i, j]:,}"
-            axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=10)
+            axes.text(j, i, text, ha="center", va="center", color=color, fontsize=10)
     axes.set_xticks(range(len(labels)), [short(label) for label in labels])
     axes.set_yticks(range(len(labels)), [short(label) for label in labels])
     axes.set(xlabel="predicted", ylabel="true")
@@ -480,7 +451,7 @@ def plot_confusion_matrix(result: Result) -> Figure:
 
 
 def plot_largest_weights(weights: Vector, names: list[str], name: str, most: int = 12) -> Figure:
-    """Features with the largest weights.
+    """Plot the features with the largest weights.
 
     Parameters
     ----------
@@ -491,11 +462,7 @@ def plot_largest_weights(weights: Vector, names: list[str], name: str, most: int
     name : str
         The method.
     most : int
-        How many to show.
-
-    Returns
-    -------
-    Figure
+        Number of features to show.
 
     Examples
     --------
@@ -515,28 +482,22 @@ def plot_largest_weights(weights: Vector, names: list[str], name: str, most: int
 
 
 def plot_time_per_row(results: list[Result]) -> Figure:
-    """Microseconds per row, for each method.
+    """Plot the microseconds per row of each method.
 
     Parameters
     ----------
     results : list of Result
         Results of all methods.
 
-    Returns
-    -------
-    Figure
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from counterpoise.evaluate import run_benchmark
-    >>> from counterpoise.evaluate import plot_time_per_row
-    >>> rng = np.random.default_rng(0)
-    >>> y = (rng.random(300) < 0.2).astype(int)
-    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> figure = plot_time_per_row(list(run_benchmark(X, y, methods=["PA"])))
+    >>> from sklearn.datasets import make_classification
+    >>> from counterpoise.evaluate import plot_time_per_row, run_benchmark
+    >>> from counterpoise.online import PassiveAggressive
+    >>> X, y = make_classification(300, weights=[0.8], random_state=0)
+    >>> figure = plot_time_per_row(list(run_benchmark(X, y, {"PA": PassiveAggressive()})))
     >>> sorted(tick.get_text() for tick in figure.axes[0].get_yticklabels())
-    ['BalancedRidgeClassifier', 'PA']
+    ['PA']
     """
     order = sorted(results, key=lambda result: result.microseconds)[::-1]
     made, axes = figure(1.0 + 0.24 * len(order))

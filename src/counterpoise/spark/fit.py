@@ -1,4 +1,4 @@
-"""Fitting on Spark: every partition becomes moments, and moments add up, in a fixed order."""
+"""Fitting on Spark: moments of each partition, which are merged in a fixed order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from pyspark.sql import DataFrame, functions
 
 from counterpoise.arrays import one_thread
 from counterpoise.encoding.column_values import MAX_CATEGORIES
+from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
+from counterpoise.engine.parameters import RidgeParameters, parse_ridge_parameters
 from counterpoise.engine.progressive_calibration import (
     LabelOrder,
     ProgressiveCalibration,
@@ -36,21 +38,18 @@ from counterpoise.spark.dataframes import (
     Plan,
     batch_of,
     chunks,
-    columns_of,
-    encoded,
-    error_message,
-    large_types,
-    number,
-    partition,
-    planned,
-    raise_first,
+    collect_parts,
+    column_settings,
+    encoder_of,
+    map_partitions,
+    plan_columns,
 )
 from counterpoise.tables.estimator import require_clock
 
-# The tree: sixteen neighbours are merged at a time, twice. How many partitions there will be cannot
-# be known without running what the frame is made of, so the depth is always the same.
+# The tree: sixteen neighbors are merged at a time, twice. The number of partitions is unknown until
+# the frame is computed, so the depth is always the same.
 FAN, LEVELS = 16, 2
-SEGMENT = 2**40  # by which the numbers of the parts of two segments differ
+SEGMENT = 2**40  # difference of the numbers of a part in two segments
 PART = "part long, error string, dropped long, model binary"
 
 
@@ -65,19 +64,17 @@ def fit(
     feature_map: str | Map | FittedMap | None = None,
     **options: Any,
 ) -> BalancedRidgeClassifier:
-    """Fit a model to a frame: that which one machine would have found.
+    """Fit a model to a frame; it equals the model of one machine to rounding.
 
-    Each partition becomes moments on its own, which are merged in the order of the partitions, as a
-    tree; only moments are shuffled. The same files, read with the same partitioning, give a
-    bit-identical model; another partitioning, or rows in another order, one that is equal to
-    rounding.
+    The moments of each partition are merged in the order of the partitions, as a tree; only moments
+    are shuffled. The same files, read with the same partitioning, give a bit-identical model.
 
     Parameters
     ----------
     df : DataFrame
         The rows.
     label : str
-        Column of the labels: text or whole numbers.
+        Column of the labels: text or integers.
     columns : mapping of str to str, optional
         Roles of columns, as of :class:`~counterpoise.TableClassifier`. Numbers are features as they
         are, vectors and arrays entry by entry, text and booleans as one feature for each category;
@@ -85,11 +82,11 @@ def fit(
     only : sequence of str, optional
         The only columns that are features; by default all.
     categories : mapping of str to sequence of str, optional
-        Categories of columns of text. Where they are given for all, the pass that finds them is
-        not needed, and any other is an error.
+        Categories of columns of text. If they are given for all, the pass that finds them is not
+        needed, and another category is an error.
     missing : "mean", "indicate", "drop" or "error", default="mean"
-        What becomes of rows with null or NaN: see the command line. "mean" imputes numbers by the
-        mean of all values of the frame, exactly.
+        Rule for null and NaN: see the command line. "mean" imputes numbers by the mean of all
+        values of the frame, exactly.
     feature_map : str, Map or FittedMap, optional
         A feature map such as "rm2" or "rff:400". It is fitted to the means and standard deviations
         of the whole frame, which takes a pass of its own.
@@ -100,7 +97,7 @@ def fit(
     Returns
     -------
     BalancedRidgeClassifier
-        An ordinary one; its ``encoding_`` says how columns became features.
+        Its ``encoding_`` is the encoder of the columns.
 
     Examples
     --------
@@ -111,32 +108,39 @@ def fit(
     >>> model.class_count_.tolist(), model.feature_names_in_.tolist()
     ([2.0, 2.0], ['amount', 'country=DE', 'country=US'])
     """
-    settings = columns_of(label, columns, only, missing)
-    template = RidgeModel.create(**options, feature_map=feature_map)
-    require_clock(template, settings)
-    plan = planned(df, settings)
-    encoding = encoded(plan, ColumnEncoder(plan.columns), categories)
-    model, _ = learned(plan, encoding, with_fixed_map(plan, encoding, template.params.given))
+    settings = Columns(**column_settings(label, columns, only, missing))
+    params = parse_ridge_parameters(**options, feature_map=feature_map)
+    require_clock(RidgeModel(params), settings)
+    plan = plan_columns(df, settings)
+    encoding = encoder_of(plan, ColumnEncoder(plan.columns), categories)
+    model, _ = learn_frame(plan, encoding, with_fitted_map(plan, encoding, params))
     if model is None:
         raise DataError("the frame has no row to learn from")
     return with_feature_names(model, encoding)
 
 
-def with_fixed_map(plan: Plan, encoding: ColumnEncoder, options: dict[str, Any]) -> dict[str, Any]:
-    """Options with a map that is fixed by the whole frame, for what has no order has no warm-up."""
-    wanted = options["feature_map"]
-    if wanted is None or isinstance(wanted, FittedMap):
-        return options
-    plain = {**options, "feature_map": None, "scale": "standard", "half_life": None}
-    model, _ = learned(plan, encoding, plain)
+def with_fitted_map(
+    plan: Plan, encoding: ColumnEncoder, params: RidgeParameters
+) -> RidgeParameters:
+    """Return parameters with a map that is fitted to the whole frame: its rows have no order."""
+    feature_map = params.feature_map
+    if feature_map is None or isinstance(feature_map, FittedMap):
+        return params
+    plain = replace_parameters(params, feature_map=None, scale="standard", half_life=None)
+    model, _ = learn_frame(plan, encoding, plain)
     if model is None:
-        return options
+        return params
     moments, fill = model.state.imputed_moments, model.state.fill
     m, s = affine(moments, "standard")
-    found = make_fitted_map(wanted, moments.anchor + m, s)
+    found = make_fitted_map(feature_map, moments.anchor + m, s)
     if fill is not None:
         found = found.with_missing(fill.at, fill.by, fill.present)
-    return {**options, "feature_map": found}
+    return replace_parameters(params, feature_map=found)
+
+
+def replace_parameters(params: RidgeParameters, **changes: Any) -> RidgeParameters:
+    """Return parameters with some changed."""
+    return parse_ridge_parameters(**{**params.given, **changes})
 
 
 def with_feature_names(model: RidgeModel, encoding: ColumnEncoder) -> BalancedRidgeClassifier:
@@ -164,114 +168,99 @@ class Segments:
             segment, done = segment + 1, min(end, n)
 
 
-def learned(
-    plan: Plan, encoding: ColumnEncoder, options: Mapping[str, Any]
+def learn_frame(
+    plan: Plan, encoding: ColumnEncoder, params: RidgeParameters
 ) -> tuple[RidgeModel | None, int]:
-    """Learn a frame whose features are known."""
-    parts, dropped = learned_parts(plan, encoding, options)
-    return parts.get(0), dropped
+    """Learn a frame whose features are known; return the model and the number of dropped rows."""
+    models, dropped = learn_segments(plan, encoding, params)
+    return models.get(0), dropped
 
 
-def learned_parts(
+def learn_segments(
     plan: Plan,
     encoding: ColumnEncoder,
-    options: Mapping[str, Any],
+    params: RidgeParameters,
     segments: Segments | None = None,
 ) -> tuple[dict[int, RidgeModel], int]:
     """Learn each segment of a frame by itself; the whole frame is segment 0 by default."""
-    read = plan.read
-    large, limit = large_types(plan.df), options.get("memory_limit", 2e9)
+    read, limit = plan.read, params.memory_limit
 
-    def learn(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part, at, dropped = number(), 0, 0
+    def learn(part: int, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+        at, total = 0, 0
         models: dict[int, RidgeModel] = {}
-        try:
-            with one_thread():
-                for one, lost in rows_of(batches, read, encoding):
-                    dropped, n = dropped + lost, len(one.y)
-                    whole = [(0, slice(0, n))] if n else []
-                    for segment, rows in segments.split(part, at, n) if segments else whole:
-                        model = models.setdefault(segment, RidgeModel.create(**options))
-                        weight, t = (None if a is None else a[rows] for a in (one.weight, one.t))
-                        model.learn(one.X[rows], one.y[rows], weight, t, calibrate=False)
-                        _require_few(model, encoding)
-                    at += n
-        except ValueError as error:
-            yield batch_of(PART, [(part, error_message(error), 0, b"")], large)
-            return
-        fitted = {k: m for k, m in models.items() if m.is_fitted}
-        found = [
-            (k * SEGMENT + part, "", 0, pickle.dumps(m.state, protocol=5))
-            for k, m in fitted.items()
-        ]
-        if dropped:
-            found.append((part, "", dropped, b""))
-        if found:
-            yield batch_of(PART, found, large)
+        for one, dropped in rows_of(batches, read, encoding):
+            total, n = total + dropped, len(one.y)
+            whole = [(0, slice(0, n))] if n else []
+            for segment, rows in segments.split(part, at, n) if segments else whole:
+                model = models.setdefault(segment, RidgeModel(params))
+                weight, t = (None if a is None else a[rows] for a in (one.weight, one.t))
+                model.learn(one.X[rows], one.y[rows], weight, t, calibrate=False)
+                _require_few_labels(model, encoding)
+            at += n
+        for segment, model in models.items():
+            if model.is_fitted:
+                yield segment * SEGMENT + part, 0, pickle.dumps(model.state, protocol=5)
+        if total:
+            yield part, total, b""
+
+    large = plan.large
 
     def merge(table: pa.Table) -> pa.Table:
-        return _merged_group(table, large, limit)
+        return _merge_group(table, large, limit)
 
-    parts = plan.df.mapInArrow(learn, PART)
+    parts = map_partitions(plan, PART, learn)
     for _ in range(LEVELS):
         group = functions.floor(functions.col("part") / FAN).alias("group")
         parts = parts.groupBy(group).applyInArrow(merge, PART)
-    rows = sorted(parts.collect(), key=lambda row: row["part"])
-    raise_first([row["error"] for row in rows if row["error"]])
-    dropped = sum(row["dropped"] for row in rows)
+    rows = collect_parts(parts)
     result: dict[int, RidgeModel] = {}
     for segment, some in groupby(rows, key=lambda row: row["part"] // (SEGMENT // FAN**LEVELS)):
-        state = _merged([bytes(row["model"]) for row in some], limit)
-        if state is None:
-            continue
-        model = RidgeModel.create(state, **options)
-        model.set_imputation(MeanImputation.of(*encoding.fill))
-        _require_few(model, encoding)
-        result[segment] = model
-    return result, dropped
+        state = _merge_states([bytes(row["model"]) for row in some], limit)
+        if state is not None:
+            model = result[segment] = RidgeModel(params, state)
+            model.set_imputation(MeanImputation.of(*encoding.fill))
+            _require_few_labels(model, encoding)
+    return result, sum(row["dropped"] for row in rows)
 
 
 def rows_of(
     batches: Iterable[pa.RecordBatch], read: tuple[Any, ...], encoding: ColumnEncoder
 ) -> Iterator[tuple[EncodedChunk, int]]:
-    """Yield the rows of a partition that have a weight, and the number of rows left out."""
-    for chunk in chunks(batches, partition(), *read):
+    """Yield the rows of a partition whose weight is not 0, and the number of dropped rows."""
+    for chunk in chunks(batches, *read):
         one, after = encoding.learn(chunk)
         if after is not encoding:
-            raise unknown_category_remedy(encoding, after)
+            raise unknown_category_error(encoding, after)
+        dropped = int((~one.kept).sum())
         if one.weight is not None and not one.weight.all():
-            kept = one.weight != 0.0  # others are checked where they are learned
+            kept = one.weight != 0.0  # other weights are checked where they are learned
             t = None if one.t is None else one.t[kept]
-            weighed = one._replace(X=one.X[kept], y=one.y[kept], weight=one.weight[kept], t=t)
-            yield weighed, int((~one.kept).sum())
-        else:
-            yield one, int((~one.kept).sum())
+            one = one._replace(X=one.X[kept], y=one.y[kept], weight=one.weight[kept], t=t)
+        yield one, dropped
 
 
-def _require_few(model: RidgeModel, encoding: ColumnEncoder) -> None:
+def _require_few_labels(model: RidgeModel, encoding: ColumnEncoder) -> None:
     if len(model.labels) > MAX_CATEGORIES:
         raise DataError(
             f"column {encoding.columns.label!r} has more than {MAX_CATEGORIES:,} different "
-            "labels; is it the "
-            "right one?"
+            "labels; is it the right one?"
         )
 
 
-def _merged_group(table: pa.Table, large: bool, limit: float) -> pa.Table:
-    """Moments of neighbouring parts as those of one part; the first error, if there is one."""
+def _merge_group(table: pa.Table, large: bool, limit: float) -> pa.Table:
+    """Merge neighboring parts to one part, or return the first error."""
     rows = sorted(table.to_pylist(), key=lambda row: row["part"])
     error, data = next((row["error"] for row in rows if row["error"]), ""), b""
-    dropped = sum(row["dropped"] for row in rows)
     if not error:
         with one_thread():
-            state = _merged([row["model"] for row in rows], limit)
+            state = _merge_states([row["model"] for row in rows], limit)
         data = b"" if state is None else pickle.dumps(state, protocol=5)
-    group = rows[0]["part"] // FAN
-    return pa.Table.from_batches([batch_of(PART, [(group, error, dropped, data)], large)])
+    part = rows[0]["part"] // FAN, error, sum(row["dropped"] for row in rows), data
+    return pa.Table.from_batches([batch_of(PART, [part], large)])
 
 
-def _merged(parts: list[bytes], limit: float) -> State | None:
-    """What was learned of consecutive parts as one, from left to right."""
+def _merge_states(parts: list[bytes], limit: float) -> State | None:
+    """Merge the states of consecutive parts from left to right."""
     result: State | None = None
     for data in filter(None, parts):
         state: State = pickle.loads(data)
@@ -279,13 +268,13 @@ def _merged(parts: list[bytes], limit: float) -> State | None:
     return result
 
 
-def unknown_category_remedy(encoding: ColumnEncoder, after: ColumnEncoder) -> DataError:
-    """What to say of a category that is not among those known."""
+def unknown_category_error(encoding: ColumnEncoder, after: ColumnEncoder) -> DataError:
+    """Return the error of a category that is not among the known ones."""
     new = [f for f in after.features if f not in set(encoding.features)]
     if not new:
         return DataError("columns or labels have changed their type")
     return DataError(
-        f"column {new[0].column!r} holds {new[0].value!r}, which is not among those given "
+        f"column {new[0].column!r} contains {new[0].value!r}, which is not among those given "
         "or found when the frame was read before; add it, and cache frames that change"
     )
 
@@ -294,20 +283,20 @@ COUNT = "part long, error string, rows long"
 SCORED = "part long, error string, segment long, found binary"
 
 
-def learned_progressively(
-    plan: Plan, encoding: ColumnEncoder, options: Mapping[str, Any], before: RidgeModel
+def learn_progressively(
+    plan: Plan, encoding: ColumnEncoder, params: RidgeParameters, before: RidgeModel
 ) -> tuple[RidgeModel | None, int]:
     """Learn a frame after a model, and score its rows before they are learned."""
     old: State | None = before.state if before.is_fitted else None
     now = ProgressiveCalibration()
     if old is not None:
         now = old.progressive or ProgressiveCalibration.start(old)
-    starts, total = _starts(plan, encoding, now.rows)
+    starts, total = _partition_starts(plan, encoding, now.rows)
     cuts = [max(now.until, now.rows)]
     while cuts[-1] < total:
         cuts.append(after_boundary(cuts[-1]))
     segments = Segments(starts, tuple(cuts))
-    parts, dropped = learned_parts(plan, encoding, options, segments)
+    parts, dropped = learn_segments(plan, encoding, params, segments)
     if not parts:
         return None, dropped
     state, models = old, dict[int, Scores | None]()
@@ -323,7 +312,7 @@ def learned_progressively(
     models = {
         k: None if one is None else replace(one, fixed=state.fixed) for k, one in models.items()
     }
-    found = _scored(plan, encoding, segments, models)
+    found = _score_segments(plan, encoding, segments, models)
     calibration = None if old is None else old.calibration
     for segment in sorted(parts):
         if segment:
@@ -335,60 +324,42 @@ def learned_progressively(
     return result, dropped
 
 
-def _starts(plan: Plan, encoding: ColumnEncoder, rows: int) -> tuple[dict[int, int], int]:
-    """Return the number of rows before each partition, after so many, and before the end."""
-    large, read = large_types(plan.df), plan.read
+def _partition_starts(plan: Plan, encoding: ColumnEncoder, rows: int) -> tuple[dict[int, int], int]:
+    """Return the position of the first row of each partition after other rows, and of the end."""
+    read = plan.read
 
-    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part = number()
-        try:
-            n = sum(len(one.y) for one, _ in rows_of(batches, read, encoding))
-        except ValueError as error:
-            yield batch_of(COUNT, [(part, error_message(error), 0)], large)
-            return
-        yield batch_of(COUNT, [(part, "", n)], large)
+    def count(part: int, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int]]:
+        yield part, sum(len(one.y) for one, _ in rows_of(batches, read, encoding))
 
-    found = sorted(plan.df.mapInArrow(count, COUNT).collect(), key=lambda row: row["part"])
-    raise_first([row["error"] for row in found if row["error"]])
     starts: dict[int, int] = {}
-    for row in found:
+    for row in collect_parts(map_partitions(plan, COUNT, count)):
         starts[row["part"]] = rows
         rows += row["rows"]
     return starts, rows
 
 
-def _scored(
+def _score_segments(
     plan: Plan,
     encoding: ColumnEncoder,
     segments: Segments,
     models: Mapping[int, Scores | None],
 ) -> dict[int, list[tuple[int, Calibration, LabelOrder, list[Any]]]]:
     """Return number, counts and label order of rows by segment, in order, with the first label."""
-    large, read = large_types(plan.df), plan.read
+    read = plan.read
 
-    def score(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part, at, found = number(), 0, []
-        try:
-            with one_thread():
-                for one, _ in rows_of(batches, read, encoding):
-                    X, y, weight = one.X, one.y, one.weight
-                    for segment, rows in segments.split(part, at, len(y)):
-                        scores, mine, counts = models.get(segment), y[rows], Calibration.empty()
-                        if scores is not None:
-                            w = None if weight is None else weight[rows]
-                            counts = counts_of(scores, scores.of(X[rows]), mine, w)
-                        order = LabelOrder().with_rows(mine)
-                        value = pickle.dumps((len(mine), counts, order, mine[:1].tolist()))
-                        found.append((part, "", segment, value))
-                    at += len(y)
-        except ValueError as error:
-            found = [(part, error_message(error), 0, b"")]
-        if found:
-            yield batch_of(SCORED, found, large)
+    def score(part: int, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
+        at = 0
+        for one, _ in rows_of(batches, read, encoding):
+            for segment, rows in segments.split(part, at, len(one.y)):
+                scores, y, counts = models.get(segment), one.y[rows], Calibration.empty()
+                if scores is not None:
+                    weight = None if one.weight is None else one.weight[rows]
+                    counts = counts_of(scores, scores.of(one.X[rows]), y, weight)
+                found = len(y), counts, LabelOrder().with_rows(y), y[:1].tolist()
+                yield part, segment, pickle.dumps(found)
+            at += len(one.y)
 
-    rows = plan.df.mapInArrow(score, SCORED).collect()
-    raise_first([row["error"] for row in rows if row["error"]])
     result: dict[int, list[Any]] = {}
-    for row in sorted(rows, key=lambda row: row["part"]):  # stable: in the order of each partition
+    for row in collect_parts(map_partitions(plan, SCORED, score)):
         result.setdefault(row["segment"], []).append(pickle.loads(bytes(row["found"])))
     return result

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from counterpoise.arrays import one_thread
+from counterpoise.errors import DataError
 from counterpoise.ledger.ingest import CellKey, PartialAggregator, PartialCell
 from counterpoise.ledger.ledger import Ledger
 from counterpoise.ledger.metadata import LedgerMetadata
@@ -20,15 +21,11 @@ from counterpoise.spark.dataframes import (
     Plan,
     batch_of,
     chunks,
-    encoded,
-    error_message,
-    large_types,
-    number,
-    partition,
-    planned,
-    raise_first,
+    encoder_of,
+    partition_id,
+    plan_columns,
 )
-from counterpoise.spark.fit import unknown_category_remedy
+from counterpoise.spark.fit import unknown_category_error
 
 CELL = (
     "part long, error string, dropped long, start long, segment string, label string, cell binary"
@@ -88,8 +85,8 @@ def ledger(
     result = Ledger.open(path, label, timestamp, every, by, **settings)
     try:
         with result.lock() as writer:
-            plan = planned(df, writer.encoding.columns)
-            encoding = encoded(plan, writer.encoding)
+            plan = plan_columns(df, writer.encoding.columns)
+            encoding = encoder_of(plan, writer.encoding)
             cells, dropped = _aggregate(plan, replace(writer.metadata, encoding=encoding))
             writer.learn_cells(cells, encoding, dropped, name)
     except BaseException:
@@ -100,22 +97,19 @@ def ledger(
 
 def _aggregate(plan: Plan, metadata: LedgerMetadata) -> tuple[dict[CellKey, PartialCell], int]:
     """Return the cells of a frame, and the number of rows with missing values."""
-    names, vectors, unread = plan.names, plan.vectors, plan.columns.drop
-    large, encoding = large_types(plan.df), metadata.encoding
+    read, large, encoding = plan.read, plan.large, metadata.encoding
 
     def aggregate(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part, mine = number(), PartialAggregator(metadata)
+        part, mine = partition_id(), PartialAggregator(metadata)
         try:
             with one_thread():
-                for chunk in chunks(batches, partition(), names, vectors, unread):
+                for chunk in chunks(batches, *read):
                     mine.learn(chunk)
                     if mine.encoding.features != encoding.features:
-                        raise unknown_category_remedy(encoding, mine.encoding)
+                        raise unknown_category_error(encoding, mine.encoding)
                 mine.flush()
         except ValueError as error:
-            yield batch_of(
-                CELL, [(part, error_message(error), 0, 0, NO_SEGMENT, NO_SEGMENT, b"")], large
-            )
+            yield batch_of(CELL, [(part, str(error), 0, 0, NO_SEGMENT, NO_SEGMENT, b"")], large)
             return
         found = [(part, "", mine.dropped, 0, NO_SEGMENT, NO_SEGMENT, b"")] if mine.dropped else []
         for key, cell in mine.cells.items():
@@ -129,7 +123,9 @@ def _aggregate(plan: Plan, metadata: LedgerMetadata) -> tuple[dict[CellKey, Part
 
     cells = plan.df.mapInArrow(aggregate, CELL).groupBy("start", "segment", "label")
     rows = cells.applyInArrow(merge, CELL).collect()
-    raise_first([row["error"] for row in sorted(rows, key=lambda row: row["part"]) if row["error"]])
+    errors = {row["part"]: row["error"] for row in rows if row["error"]}
+    if errors:
+        raise DataError(errors[min(errors)])
     found = {
         CellKey(row["start"], tuple(json.loads(row["segment"])), json.loads(row["label"])): (
             pickle.loads(bytes(row["cell"]))

@@ -42,14 +42,20 @@ from counterpoise.tables.model import TableModel
 from counterpoise.tables.model_io import contents_of
 
 
-class BalancedRidge(
-    Estimator,  # type: ignore[type-arg]
+class _ColumnParams(
     HasFeaturesCol,
     HasInputCols,
     HasLabelCol,
     HasPredictionCol,
     HasRawPredictionCol,
     HasWeightCol,
+):
+    """Names of the columns of a stage."""
+
+
+class BalancedRidge(
+    Estimator,  # type: ignore[type-arg]
+    _ColumnParams,
     DefaultParamsReadable,  # type: ignore[type-arg]
     DefaultParamsWritable,
 ):
@@ -68,7 +74,7 @@ class BalancedRidge(
     weightCol : str, optional
         Column of the weights of rows.
     missing : str, default="mean"
-        What becomes of missing values; see :func:`counterpoise.spark.fit`.
+        Rule for missing values; see :func:`counterpoise.spark.fit`.
     options : dict, optional
         Parameters of BalancedRidgeClassifier.
 
@@ -106,13 +112,13 @@ class BalancedRidge(
         options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        usual = plain_options(parse_ridge_parameters().given)
-        self._setDefault(missing="mean", options=json.dumps(usual))
+        defaults = plain_options(parse_ridge_parameters().given)
+        self._setDefault(missing="mean", options=json.dumps(defaults))
         given: dict[str, Any] = dict(vars(self)["_input_kwargs"])
         if given.get("options") is not None:
             params = parse_ridge_parameters(**given["options"])
             if isinstance(params.feature_map, FittedMap):
-                raise ValueError("a stage fixes its map by the frame; give the map by its name")
+                raise ValueError("a stage fits its map to the frame; give the map by its name")
             given["options"] = json.dumps(plain_options(params.given))
         self._set(**{name: value for name, value in given.items() if value is not None})
 
@@ -135,26 +141,16 @@ class BalancedRidge(
 
 class BalancedRidgeModel(
     Model,
-    HasFeaturesCol,
-    HasInputCols,
-    HasLabelCol,
-    HasPredictionCol,
-    HasRawPredictionCol,
-    HasWeightCol,
+    _ColumnParams,
     MLReadable,  # type: ignore[type-arg]
     MLWritable,
 ):
-    """What :class:`BalancedRidge` has learned.
+    """Fitted :class:`BalancedRidge`.
 
     Parameters
     ----------
     model : BalancedRidgeClassifier, optional
         The model.
-
-    Attributes
-    ----------
-    model : BalancedRidgeClassifier
-        The model, an ordinary one.
 
     Examples
     --------
@@ -175,22 +171,22 @@ class BalancedRidgeModel(
     def _transform(self, dataset: DataFrame) -> DataFrame:
         if self.model is None:
             raise ValueError("this model is not fitted")
-        said, raw = self.getPredictionCol(), self.getRawPredictionCol()
-        made = predict(dataset, self.model, said, raw)
-        # What the evaluators of pipelines want: numbers as doubles, several scores as a vector.
+        label, raw = self.getPredictionCol(), self.getRawPredictionCol()
+        made = predict(dataset, self.model, label, raw)
+        # Evaluators of pipelines expect numbers as doubles and several scores as a vector.
         if self.model.classes_.dtype.kind not in "UO":
-            made = made.withColumn(said, column_of(said).cast("double"))
+            made = made.withColumn(label, column_of(label).cast("double"))
         if len(self.model.classes_) > 2:
             made = made.withColumn(raw, array_to_vector(column_of(raw)))
         return made
 
     def write(self) -> MLWriter:
-        """What writes the model."""
+        """Return the writer of the model."""
         return _Writer(self)
 
     @classmethod
     def read(cls) -> MLReader[BalancedRidgeModel]:
-        """What reads such a model."""
+        """Return the reader of models."""
         return _Reader(cls)
 
 
@@ -200,7 +196,7 @@ class _Writer(MLWriter):
         self.instance = instance
 
     def saveImpl(self, path: str) -> None:
-        """Write the parameters as pipelines do, and the model file beside them."""
+        """Write the parameters as pipelines do, and the model file next to them."""
         if self.instance.model is None:
             raise ValueError("this model is not fitted")
         DefaultParamsWriter.saveMetadata(self.instance, path, self.sparkSession)
@@ -215,11 +211,11 @@ class _Reader(MLReader[BalancedRidgeModel]):
         self.cls = cls
 
     def load(self, path: str) -> BalancedRidgeModel:
-        """Read both."""
+        """Read the parameters and the model file."""
         metadata = DefaultParamsReader.loadMetadata(path, self.sparkSession)
         row = self.sparkSession.read.parquet(f"{path}/data").first()
         if row is None:
-            raise ValueError(f"{path} holds no model")
+            raise ValueError(f"{path} contains no model")
         stored = TableModel.from_contents(modelfile.from_bytes(bytes(row["model"])), path)
         if not isinstance(stored.model, RidgeModel):
             raise ValueError(f"{path} contains a {stored.estimator.kind}")

@@ -19,11 +19,11 @@ from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.estimators.base import engine_of
-from counterpoise.spark.dataframes import chunk_of, large_types, readable, vector_of
+from counterpoise.spark.dataframes import chunk_of, readable_column, uses_large_types, vector_of
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.scoring import TableScorer
 
-BOTH = "__counterpoise"  # the column of both results, until they are taken apart
+BOTH = "__counterpoise"  # temporary column of both results
 
 
 def predict(
@@ -32,25 +32,20 @@ def predict(
     prediction: str = "prediction",
     score: str = "score",
 ) -> DataFrame:
-    """Add predictions to a frame, which may be a stream.
+    """Return a frame with predictions; it may be a stream.
 
     Parameters
     ----------
     df : DataFrame
         The rows, with the columns that the model has learned.
     model : BalancedRidgeClassifier or str
-        A model of :func:`fit`; or the path of a model file, which is read again whenever it has
-        changed, so that a stream is predicted by the newest. The path must lead to it wherever
-        the executors run.
+        A model of :func:`fit`, or the path of a model file on every executor. A file that has
+        changed is read again, so that a stream gets the newest model.
     prediction : str, default="prediction"
         Column for the label; null where a value is missing, unless the model has learned with
         ``missing="indicate"`` or ``"mean"``. Categories that were never learned count as none.
     score : str, default="score"
-        Column for the score of the second of two classes, or for the scores of all.
-
-    Returns
-    -------
-    DataFrame
+        Column for the score of the second of two classes, or for the scores of all classes.
 
     Examples
     --------
@@ -67,9 +62,9 @@ def predict(
             f"the frame already has a column {taken[0]!r}; give the new ones other names with "
             "prediction=... and score=..."
         )
-    current, large = _source(model), large_types(df)
+    current, large = _scorer_source(model), uses_large_types(df)
     encoding, scores = current().encoding, current().scores
-    columns, vectors = _needed(df, encoding)
+    columns, vectors = _needed_columns(df, encoding)
     names, two = list(columns), scores.classes.n_scores == 1
     text = encoding.labels != "int"
     result = types.StructType(
@@ -84,7 +79,7 @@ def predict(
     def scored(rows: Any) -> Any:
         arrays = dict(zip(names, rows.flatten(), strict=True))
         with one_thread():
-            return _predicted(current(), arrays, vectors, text, two, large)
+            return _predict_batch(current(), arrays, vectors, text, two, large)
 
     both = arrow_udf(scored, result, ArrowUDFType.SCALAR)(
         functions.struct(*[c.alias(n) for n, c in columns.items()])
@@ -102,7 +97,7 @@ def save(model: BalancedRidgeClassifier, path: str) -> None:
     model : BalancedRidgeClassifier
         The model.
     path : str
-        Where to.
+        Path of the file.
 
     Examples
     --------
@@ -117,43 +112,46 @@ def save(model: BalancedRidgeClassifier, path: str) -> None:
 
 
 def stored_of(model: BalancedRidgeClassifier) -> TableModel:
-    """A model of :func:`fit` as a model file holds it."""
+    """Return the model with columns of a model of :func:`fit`."""
     encoding = getattr(model, "encoding_", None)
     if encoding is None:
         raise DataError(
-            "this model was not fitted on a frame, and does not know how columns become features; "
-            "fit it with counterpoise.spark.fit"
+            "this model was not fitted on a frame and has no encoder of columns; fit it with "
+            "counterpoise.spark.fit"
         )
     return TableModel(copy.deepcopy(engine_of(model)), encoding)
 
 
-def _source(model: BalancedRidgeClassifier | str | os.PathLike[str]) -> Callable[[], TableScorer]:
-    """What gives the model of the moment."""
-    if not isinstance(model, BalancedRidgeClassifier):
-        path = os.path.abspath(model)
+def _scorer_source(
+    model: BalancedRidgeClassifier | str | os.PathLike[str],
+) -> Callable[[], TableScorer]:
+    """Return a function that returns the present scorer."""
+    if isinstance(model, BalancedRidgeClassifier):
+        scorer = _lenient_scorer(stored_of(model))
+        return lambda: scorer
+    path = os.path.abspath(model)
 
-        def newest() -> TableScorer:
-            told = os.stat(path)
-            return _loaded(path, told.st_mtime_ns, told.st_ino)
+    def newest() -> TableScorer:
+        status = os.stat(path)
+        return _load(path, status.st_mtime_ns, status.st_ino)
 
-        return newest
-    ready = _ready(stored_of(model))
-    return lambda: ready
+    return newest
 
 
 @lru_cache(maxsize=4)
-def _loaded(path: str, _: int, __: int) -> TableScorer:
-    return _ready(TableModel.load(path).require_learned())
+def _load(path: str, _: int, __: int) -> TableScorer:
+    return _lenient_scorer(TableModel.load(path).require_learned())
 
 
-def _ready(model: TableModel) -> TableScorer:
+def _lenient_scorer(model: TableModel) -> TableScorer:
     """Return the scorer of a model, which leaves rows out where values are missing."""
-    scorer = model.scorer.with_missing("error", "drop")
-    return replace(scorer, optional=frozenset())
+    return replace(model.scorer.with_missing("error", "drop"), optional=frozenset())
 
 
-def _needed(df: DataFrame, encoding: ColumnEncoder) -> tuple[dict[str, Any], dict[str, int]]:
-    """Columns of a frame that the model wants, and the entries of those that are vectors."""
+def _needed_columns(
+    df: DataFrame, encoding: ColumnEncoder
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return the columns that the model needs, and the number of entries of vectors."""
     fields = {field.name: field for field in df.schema.fields}
     columns: dict[str, Any] = {}
     vectors: dict[str, int] = {}
@@ -161,10 +159,10 @@ def _needed(df: DataFrame, encoding: ColumnEncoder) -> tuple[dict[str, Any], dic
         base = name if name in fields else vector_of(name) or name
         if base not in fields:
             raise DataError(
-                f"the frame lacks column {base!r}, which the model has learned; it has "
+                f"the frame has no column {base!r}, which the model has learned; it has "
                 f"{', '.join(map(repr, fields))}"
             )
-        column, kind = readable(base, fields[base].dataType)
+        column, kind = readable_column(base, fields[base].dataType)
         learned = encoding.kinds.get(name)
         if kind == "vector":
             vectors[base] = vectors.get(base, 0) + 1
@@ -181,7 +179,7 @@ def _needed(df: DataFrame, encoding: ColumnEncoder) -> tuple[dict[str, Any], dic
     return columns, vectors
 
 
-def _predicted(
+def _predict_batch(
     scorer: TableScorer,
     arrays: dict[str, pa.Array],
     vectors: dict[str, int],
@@ -189,7 +187,7 @@ def _predicted(
     two: bool,
     large: bool,
 ) -> pa.Array:
-    """Labels and scores of a batch, null where the model cannot say anything."""
+    """Return labels and scores of a batch, null where a row has no prediction."""
     scores = scorer.scores
     if (scores.classes.n_scores == 1) != two:
         raise DataError("the model has other classes now; start the stream again")
@@ -198,8 +196,8 @@ def _predicted(
     take = np.full(len(one.kept), len(where))
     take[where] = np.arange(len(where))
     labels = scores.classes.best(f) if len(where) else scores.classes.labels[:0]
-    words = pa.large_string() if large else pa.string()
-    found = pa.array([*labels.tolist(), None], words if text else pa.int64())
+    string = pa.large_string() if large else pa.string()
+    found = pa.array([*labels.tolist(), None], string if text else pa.int64())
     if two:
         column = pa.array(np.append(f[:, 0], np.nan), mask=np.arange(len(where) + 1) == len(where))
     else:

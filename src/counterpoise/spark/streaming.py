@@ -1,16 +1,18 @@
-"""Structured Streaming: micro-batches folded into a model file, each exactly once."""
+"""Structured Streaming: micro-batches that a model file learns, each exactly once.
+
+The lock, the records and the atomic save are those of :mod:`counterpoise.tables`. A read position
+differs: its size is the number of the next batch, and its hash is the id of the query.
+"""
 
 from __future__ import annotations
 
-import copy
 import os
-import time as clock
+import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -18,29 +20,33 @@ from pyspark.sql import DataFrame
 from counterpoise.atomic_write import locked
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.engine.parameters import parse_ridge_parameters
 from counterpoise.engine.progressive_calibration import SORTED
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.errors import BusyError, DataError
 from counterpoise.feature_maps import FittedMap, Map
-from counterpoise.feature_maps.fitted import feature_map_name
 from counterpoise.readers.chunk import ReadPosition
 from counterpoise.solver.imputation import MeanImputation
-from counterpoise.spark.dataframes import columns_of, encoded, planned, vector_of
-from counterpoise.spark.fit import learned, learned_progressively, with_fixed_map
-from counterpoise.tables.estimator import require_clock
+from counterpoise.spark.dataframes import column_settings, encoder_of, plan_columns, vector_of
+from counterpoise.spark.fit import (
+    learn_frame,
+    learn_progressively,
+    replace_parameters,
+    with_fitted_map,
+)
+from counterpoise.tables.estimator import require_clock, require_same_settings
 from counterpoise.tables.model import TableModel
-from counterpoise.tables.records import Record, Records
+from counterpoise.tables.records import Record
 
-KEPT = ("seed", "classes", "decimal", "time_format")  # of which a sink has no option
-LOCK_TIMEOUT_SECONDS = 600.0  # seconds to wait for somebody else who is writing the file
+LOCK_TIMEOUT_SECONDS = 600.0
 
 
 class ModelSink:
-    """What ``foreachBatch`` calls: folds each micro-batch into a model file, exactly once.
+    """Function for ``foreachBatch``: a model file learns each micro-batch exactly once.
 
-    The file says which batch of which query comes next, and is replaced as a whole: a batch that
-    Spark hands over again after a crash is known, and left alone. While a batch is folded the file
-    is locked; other queries wait for it, and the command line can read it.
+    The file records which batch of which query comes next, and is replaced as a whole. A batch that
+    Spark repeats after a crash is recognized and not learned again. The file is locked while it
+    learns a batch; other queries wait, and other processes can read it.
 
     Parameters
     ----------
@@ -49,7 +55,8 @@ class ModelSink:
     label : str
         Column of the labels.
     columns, only
-        See :func:`~counterpoise.spark.fit`. Columns stay what the file has learned them as.
+        See :func:`~counterpoise.spark.fit`. A file that exists has its own settings, which need
+        not be repeated.
     query : str, default="stream"
         Name of the query: a file can learn from several, each under a name of its own.
     missing : "mean", "indicate", "drop" or "error", optional
@@ -90,160 +97,116 @@ class ModelSink:
         **options: Any,
     ) -> None:
         self.path, self.query = os.path.abspath(path), query
-        self.missing = missing
-        self.columns = columns_of(label, columns, only, missing or "mean")
-        template = RidgeModel.create(**options, feature_map=feature_map)
-        require_clock(template, self.columns)
-        self.options = template.params.given
+        self.columns = column_settings(label, columns, only, missing)
+        self.options = options if feature_map is None else {**options, "feature_map": feature_map}
+        self._params = parse_ridge_parameters(**self.options)
+        require_clock(RidgeModel(self._params), Columns(**self.columns))
 
     @property
     def key(self) -> str:
-        """What the query is called in the records of the file."""
+        """Name of the query in the records of the file."""
         return f"- spark {self.query}"
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        """Fold a micro-batch in."""
+        """Learn a micro-batch."""
         with _wait_for_lock(self.path):
-            before = TableModel.load(self.path) if os.path.exists(self.path) else None
-            if before is not None:
-                self._require_same(before)
-            records = before.records if before else Records()
-            record, whose = records.get(self.key, Record()), _query_id(batch)
-            if not self._is_next(record, whose, number, self.key in records):
-                return  # it is in the file already
-            mine = not batch.is_cached
-            if mine:
-                batch.persist()  # it is looked at more than once
+            model, query_id = self._open(), _query_id(batch)
+            record = model.records.get(self.key, Record())
+            if self.key in model.records and not self._is_next(record.mark, query_id, number):
+                return  # the file has learned it
+            is_ours = not batch.is_cached
+            if is_ours:
+                batch.persist()  # it is read more than once
             try:
                 rows = batch.count()
-                folded, dropped = self._folded(batch, before) if rows else (before, 0)
+                dropped = self._learn(model, batch) if rows else 0
             finally:
-                if mine:
+                if is_ours:
                     batch.unpersist()
-            if folded is None:
-                return
-            mark = ReadPosition(rows=record.mark.rows + rows, size=number + 1, hash=whose)
-            known = replace(record, mark=mark, dropped=record.dropped + dropped)
-            folded.records = Records({**records, self.key: known})
-            folded.settled = folded.rows
-            folded.choose_positive()
-            folded.save(self.path)
+            mark = ReadPosition(rows=record.mark.rows + rows, size=number + 1, hash=query_id)
+            model.records[self.key] = replace(record, mark=mark, dropped=record.dropped + dropped)
+            model.finish()
+            model.save()
 
-    def _is_next(self, record: Record, whose: str, number: int, known: bool) -> bool:
-        """Whether a batch is to be folded; raise if it cannot be told."""
-        if known and whose and record.mark.hash and whose != record.mark.hash:
+    def _is_next(self, mark: ReadPosition, query_id: str, number: int) -> bool:
+        """Return whether a batch is to be learned; raise if it is not of this file."""
+        if query_id and mark.hash and query_id != mark.hash:
             raise DataError(
                 f"{self.path} has batches of another query named {self.query!r}, or of this one "
                 "with another checkpoint; give this one a name of its own with query=..."
             )
-        if known and number > record.mark.size:
+        if number > mark.size:
             raise DataError(
-                f"{self.path} ends before batch {record.mark.size} of query {self.query!r}, and "
-                f"Spark goes on with {number}: the file is older than the checkpoint. Restore it, "
-                "or start with a new file and a new checkpoint"
+                f"{self.path} ends before batch {mark.size} of query {self.query!r}, and "
+                f"Spark continues with {number}: the file is older than the checkpoint. Restore "
+                "it, or start with a new file and a new checkpoint"
             )
-        return number >= record.mark.size
+        return number == mark.size
 
-    def _columns(self, before: TableModel | None) -> Columns:
-        """What is wanted of the columns of a batch: what nobody says stays as it was learned."""
-        if before is None:
-            return self.columns
-        known = before.encoding.columns
-        kept = {name: getattr(known, name) for name in KEPT}
-        if self.missing is None:
-            kept["missing"] = known.missing
-        return replace(self.columns, **kept)
+    def _open(self) -> TableModel:
+        """Return the model of the file, whose settings must agree with these, or a new one."""
+        columns = dict(self.columns)
+        if not os.path.exists(self.path):
+            return TableModel(None, ColumnEncoder(Columns(**columns)), path=self.path)
+        model = TableModel.load(self.path)
+        if not isinstance(model.model, RidgeModel):
+            raise DataError(f"{self.path} contains a {model.estimator.kind}; use another file")
+        only, learned = columns.get("only", ()), model.encoding.columns.only
+        if {name if name in only else vector_of(name) for name in learned} == set(only):
+            columns["only"] = learned  # the entries of vectors
+        compared = {name: value for name, value in self.options.items() if name not in FREE}
+        require_same_settings(model, columns, compared, None, None)
+        return model
 
-    def _folded(self, batch: DataFrame, before: TableModel | None) -> tuple[TableModel | None, int]:
-        columns = self._columns(before)
-        sizes = None if before is None else _sizes(before.encoding)
-        plan = planned(batch, columns, sizes)
-        encoding = encoded(plan, before.encoding if before else ColumnEncoder(plan.columns))
-        if before is None or not before.is_fitted:
-            options = with_fixed_map(plan, encoding, self.options)
-            learn = learned
-            if options["calibrate"]:
-                learn = partial(learned_progressively, before=RidgeModel.create())
-            model, dropped = learn(plan, encoding, options)
+    def _learn(self, model: TableModel, batch: DataFrame) -> int:
+        """Let a model learn a batch, and return the number of dropped rows."""
+        sizes = Counter(vector for vector in map(vector_of, model.encoding.kinds) if vector)
+        plan = plan_columns(batch, model.encoding.columns, sizes)
+        encoding = encoder_of(plan, model.encoding)
+        ridge, is_fitted = model.model or RidgeModel(self._params), model.is_fitted
+        assert isinstance(ridge, RidgeModel)
+        had_sorted, params = ridge.has_sorted_labels, ridge.params
+        if is_fitted:
+            ridge.add_features([feature.name for feature in encoding.features])
+            ridge.set_imputation(MeanImputation.of(*encoding.fill))
+            params = replace_parameters(params, feature_map=ridge.state.fixed)
         else:
-            wide = copy.deepcopy(before.estimator)
-            assert isinstance(wide, RidgeModel)  # others have other options
-            wide.add_features([feature.name for feature in encoding.features])
-            wide.set_imputation(MeanImputation.of(*encoding.fill))
-            options = {**self.options, "feature_map": wide.state.fixed}
-            if wide.options.calibrate:
-                model, dropped = learned_progressively(plan, encoding, options, wide)
-            else:
-                model, dropped = learned(plan, encoding, options)
-                model = wide.merge(model) if model is not None else None
-        if model is None:
-            return before, dropped
-        had_sorted = before is not None and before.estimator.has_sorted_labels
-        if model.has_sorted_labels and not had_sorted:
+            params = with_fitted_map(plan, encoding, params)
+        if params.options.calibrate:
+            found, dropped = learn_progressively(plan, encoding, params, ridge)
+        else:
+            found, dropped = learn_frame(plan, encoding, params)
+            if found is not None and is_fitted:
+                found = ridge.merge(found)
+        if found is None:
+            return dropped
+        if found.has_sorted_labels and not had_sorted:
             warnings.warn(SORTED, UserWarning, stacklevel=2)
-        if before is None:
-            return TableModel(model, encoding), dropped
-        after = replace(before, model=model, encoding=encoding)
-        return replace(after, recent=None, window=None, held=None), dropped  # nobody counts here
-
-    def _require_same(self, before: TableModel) -> None:
-        """Raise if the file was learned with other options."""
-        mine = _settled(self.options)
-        theirs = _settled(before.options)
-        if mine != theirs:
-            raise DataError(
-                f"{self.path} was learned with other options of the classifier: {theirs}; use "
-                "them, or another file"
-            )
-        ours, known = _requested(self._columns(before)), _requested(before.encoding.columns)
-        for name, value in ours.items():
-            if value != known[name]:
-                raise DataError(
-                    f"{self.path} was learned with {name} {known[name]!r}, not {value!r}; use "
-                    "that, or another file"
-                )
+        model.model, model.encoding = found, encoding
+        model.recent = model.window = model.held = None  # these rows were not counted
+        return dropped
 
 
-def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that matter to what was learned."""
-    free = ("memory_limit", "calibrate")
-    settled = {name: value for name, value in options.items() if name not in free}
-    return {**settled, "feature_map": feature_map_name(settled.get("feature_map"))}
-
-
-def _requested(columns: Columns) -> dict[str, Any]:
-    """Return the settings that a sink has, by option, vectors by their own names."""
-    only = dict.fromkeys(vector_of(name) or name for name in columns.only)
-    settings = columns.by_option() | {"only": tuple(only)}
-    return {name: value for name, value in settings.items() if name not in KEPT}
-
-
-def _sizes(encoding: ColumnEncoder) -> Mapping[str, int]:
-    """Entries of the vectors that were learned."""
-    return Counter(vector for vector in map(vector_of, encoding.kinds) if vector)
+FREE = ("memory_limit", "calibrate")  # options that may differ from those of the file
 
 
 def _query_id(batch: DataFrame) -> str:
-    """What Spark calls the query, the same after each restart; empty outside of a stream."""
+    """Return the id of the query, the same after each restart; empty outside of a stream."""
     context = batch.sparkSession.sparkContext
     return context.getLocalProperty("sql.streaming.queryId") or ""
 
 
 @contextmanager
 def _wait_for_lock(path: str) -> Iterator[None]:
-    """The lock of a file, waited for."""
-    until = clock.monotonic() + LOCK_TIMEOUT_SECONDS
-    while True:
-        lock = locked(path)
-        try:
-            lock.__enter__()
-        except BusyError:
-            if clock.monotonic() > until:
-                raise
-            clock.sleep(0.1)
-            continue
-        break
-    try:
+    """Lock a file, after another process has released it."""
+    deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(locked(path))
+                break
+            except BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
         yield
-    finally:
-        lock.__exit__(None, None, None)

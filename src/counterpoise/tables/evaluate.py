@@ -337,7 +337,7 @@ def read(
         raise DataError("there are no rows, or no columns, to learn from")
     if 8.0 * n * d > MAX_MATRIX_BYTES:
         raise DataError(
-            f"{n:,} rows of {d:,} features do not fit into memory; race on a part of them, for "
+            f"{n:,} rows of {d:,} features do not fit into memory; use a part of them, for "
             "example the output of head"
         )
     X, at = np.zeros((n, d)), 0
