@@ -383,8 +383,9 @@ def test_what_cannot_be_exported_says_so(run):
     towns(["A", "B"], 50, 0).to_csv("one.csv", index=False)
     learn(run, "m.st", "one.csv", more=["--hash", "town=4"])
     assert json.loads(run("export", "m.st").out)["hashed"]["buckets"] == {"town": 4}
-    assert "must be json, onnx or sklearn" in run("export", "m.st", "-o", "m.pdf", code=2).err
-    assert not os.path.exists("m.joblib")
+    error = run("export", "m.st", "-o", "m.pdf", code=2).err
+    assert "cannot infer the format of 'm.pdf'; use .json, .onnx or .joblib" in error
+    assert not os.path.exists("m.pdf")
 
 
 @pytest.mark.parametrize(("package", "file"), [("onnx", "m.onnx"), ("pandas", "m.joblib")])

@@ -468,10 +468,9 @@ def output_format(option: str | None, output: str | None, formats: Mapping[str, 
         return next(iter(formats.values()))
     found = formats.get(output.rsplit(".", 1)[-1].lower())
     if found is None:
-        raise bad(
-            "--output",
-            f"the name {output!r} does not show the format; name it with --output-format",
-        )
+        *first, last = (f".{ending}" for ending in formats)
+        text = f"cannot infer the format of {output!r}; use {', '.join(first)} or {last}"
+        raise bad("--output", text)
     return found
 
 
