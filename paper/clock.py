@@ -67,12 +67,12 @@ def _rule(rule: Any, one: Fold) -> tuple[Callable[[], Any], Learner]:
     room = np.empty(rule._work(rows.shape[1]))
 
     def begin() -> Any:
-        return rule._before(rule._begin(rows.shape[1]), target)
+        return rule._reserve(rule._begin(rows.shape[1]), target)
 
     def learn(s: Any) -> None:
         kernel(
             rows, target, weight, 0, scores, given, room,
-            s.stored.reshape(-1), s.w, s.S.reshape(-1), s.z.reshape(-1), s.n,
+            s.stored.reshape(-1), s.w, s.S.reshape(-1), s.z.reshape(-1), s.n, 0, len(rows),
         )  # fmt: skip
 
     return begin, learn

@@ -80,7 +80,7 @@ def test_margins_of_rows_that_were_left_out():
     model.fit(X, y)
     state, options = model._engine.state, model._engine.options
     pool = build_problem(state.moments, state.classes, options)
-    found = _margins(pool, linear(pool, 1e-9))
+    found = _margins(pool, linear(pool, 1e-9).coef, 1e-9)
     off = ~np.eye(3, dtype=bool)
     np.testing.assert_allclose(found[0][off], gap[off], rtol=0.05)
     np.testing.assert_allclose(found[1][off], v[off], rtol=0.1)
