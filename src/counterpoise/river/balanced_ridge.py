@@ -157,7 +157,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             before = state.progressive
             state.prepare_row(self._options)
             warn_if_sorted(before, state.progressive, stacklevel=3)
-        state.session.solved = state.session.imputed = None  # a signal must find no old scores
+        session = state.session
+        session.solved = session.imputed = None  # before learning: a signal finds no old scores
         opened: Any = found.events
         if not opened.learn(x, slot, w):
             self._widen(x, y, w)
