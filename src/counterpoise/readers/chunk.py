@@ -170,9 +170,11 @@ def drop_remedy(name: str) -> Suggestion:
 
 def require_different(names: Sequence[str], source: str) -> None:
     """Raise if two columns have the same name."""
-    if len(set(names)) < len(names):
-        name = next(one for j, one in enumerate(names) if one in names[:j])
-        raise DataError(f"{source}: two columns are called {name!r}; rename one of them")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"{source}: two columns are called {name!r}; rename one of them")
+        seen.add(name)
 
 
 def require_few(count: int, source: str) -> None:
