@@ -149,7 +149,7 @@ def test_several_classes_in_the_readme_are_those_that_were_measured():
 
 
 def test_figures_about_the_paper_are_those_that_were_measured():
-    text = sentences("docs/algorithms.md")
+    text = sentences("paper/notes.md")
     claims = (ROOT / "paper" / "claims.md").read_text()
     left = re.search(r"So (\d+) % of the lead is left", claims).group(1)
     threshold = re.search(r"(\d+) % of the lead is the threshold", claims).group(1)
