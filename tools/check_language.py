@@ -110,7 +110,11 @@ def check_commits():
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     for subject in log.stdout.splitlines():
-        if len(subject) > 72 or ";" in subject or re.match(r"\w+(?<!e)ed\b|\w+ing\b|[a-z]", subject):
+        if (
+            len(subject) > 72
+            or ";" in subject
+            or re.match(r"\w+(?<!e)ed\b|\w+ing\b|[a-z]", subject)
+        ):
             yield "commit", subject
 
 

@@ -30,7 +30,7 @@ all. A command below writes its page.
 
 COMMANDS = """# Every option
 
-What `--help` says, of each command. [The command line](../cli.md) has examples of each.
+What `--help` says, of each command. [The command line](../commands/index.md) has examples of each.
 
 {sections}
 """
