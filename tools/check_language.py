@@ -45,8 +45,9 @@ def check_document(path):
     """Yield the findings in a Markdown document."""
     text = prose(path.read_text())
     for sentence in sentences(text):
-        if len(sentence.split()) > RULES["limits"]["words_per_sentence"]:
-            yield "length", f"{len(sentence.split())} words: {sentence[:70]}..."
+        number = len(re.findall(r"[A-Za-z][A-Za-z'-]+", sentence))
+        if number > RULES["limits"]["words_per_sentence"]:
+            yield "length", f"{number} words: {sentence[:70]}..."
     yield from find_words(text)
 
 
