@@ -68,6 +68,20 @@ def test_transcripts_are_real(page, forks, tmp_path):
         assert rounded(call(line)) == rounded(printed), line
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "examples" / "gallery").glob("plot_*.py")), ids=lambda path: path.stem
+)
+def test_gallery_examples_run(path, tmp_path):
+    pytest.importorskip("matplotlib")
+    env = {**os.environ, "MPLBACKEND": "agg"}
+    command = [sys.executable, "-W", "error", str(path)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def rounded(text):
     """Text with six decimals at most: another machine rounds in another place."""
     return re.sub(r"-?\d+\.\d{7,}(e-?\d+)?", lambda m: f"{float(m.group()):.6f}", text)
