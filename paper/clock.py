@@ -1,7 +1,7 @@
 """CPU time of training, weights at every step: the compiled loop alone.
 
 What comes before the loop is made outside of the clock: checks of the input, parameters (CW's
-normal quantile takes longer than a short stream), the empty state and the room to work in. Several
+normal quantile takes longer than a short stream), the empty state and the working memory. Several
 methods are measured in turn, round after round, and the best round of each counts, so that a
 disturbance of the machine hits all of them and lasts for none. The exact engine is called as it is,
 with the little Python around its blocks.
@@ -55,7 +55,7 @@ def _measure(begin: Callable[[], Any], learn: Learner, times: int) -> int:
 
 
 def prepared(rule: Any, one: Fold) -> tuple[Callable[[], Any], Learner]:
-    """What makes an empty state, and what learns all rows of a fold into it."""
+    """Return functions that create an empty state and that learn all rows of a fold."""
     return _engine(one) if isinstance(rule, BalancedRidgeClassifier) else _rule(rule, one)
 
 
@@ -64,14 +64,14 @@ def _rule(rule: Any, one: Fold) -> tuple[Callable[[], Any], Learner]:
     scores = np.empty(len(rows))
     kernel, parameters = rule._kernel()
     given = np.array([*parameters, 0.0])
-    room = np.empty(rule._work(rows.shape[1]))
+    work = np.empty(rule._work(rows.shape[1]))
 
     def begin() -> Any:
         return rule._before(rule._begin(rows.shape[1]), target)
 
     def learn(s: Any) -> None:
         kernel(
-            rows, target, weight, 0, scores, given, room,
+            rows, target, weight, 0, scores, given, work,
             s.stored.reshape(-1), s.w, s.S.reshape(-1), s.z.reshape(-1), s.n,
         )  # fmt: skip
 

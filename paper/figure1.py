@@ -150,14 +150,14 @@ the three, or the fewest alone.
                  by_draw, left=2)}
 
 Balancing trades mistakes on the common class for mistakes on the rare one: it lowers the sum of
-the two error *rates*, not the count of mistakes, whatever the printed example shows.
+the two error *rates*, not the count of mistakes, unlike the printed example.
 """  # fmt: skip
     tables.write_page(settings, settings.results / "figure1.md", text)
     tables.write(settings.figures / "figure1.svg", plots.svg(draw()))
 
 
 class Drawn(NamedTuple):
-    """Of one method over all draws."""
+    """Results of one method over all draws."""
 
     mistakes: float
     rates: float
@@ -166,7 +166,7 @@ class Drawn(NamedTuple):
 
 
 def over_draws(settings: Settings) -> dict[tuple[int, str], Drawn]:
-    """What the draws say, by order and method."""
+    """Return the results of the draws, by order and method."""
     wrong: dict[tuple[int, str], list[tuple[int, int]]] = {}
     for row in tables.read_csv(settings.results / "figure1_draws.csv"):
         counts = int(row["negatives wrong"]), int(row["positives wrong"])

@@ -44,7 +44,7 @@ def stage(settings: Settings) -> None:
 
 
 def averaged(what: str, runs: list[list[float]]) -> np.ndarray:
-    """Mean over the runs; of times the median, for a disturbance of the machine is no mean."""
+    """Return the mean over the runs; for times the median, which is robust to disturbances."""
     return np.median(runs, axis=0) if what == "time" else np.mean(runs, axis=0)
 
 

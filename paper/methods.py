@@ -1,6 +1,6 @@
 """The paper's methods under its protocol: one constant feature, order 1, b = 1e-4, one pass.
 
-Where the paper says nothing about a parameter it has the rule's default, which is LIBOL's where
+If the paper does not mention a parameter, it has the rule's default, which is LIBOL's where
 LIBOL has one. docs/algorithms.md gives the reason of ACOG's, and the reading that AR-RLS is.
 """
 

@@ -69,7 +69,7 @@ class OneMoments:
 
 
 def bundled(name: str, seed: int) -> list[dict[str, list[float]]]:
-    """Of each half: held-out accuracy and mean recall of the classes, by method."""
+    """Return held-out accuracy and mean recall of each half, by method."""
     X, y = BUNDLED[name](return_X_y=True)
     found = []
     for half in (0, 1):

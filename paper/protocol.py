@@ -72,9 +72,9 @@ def fold(
     if scale_on not in ("train", "all"):
         raise ValueError(f"scale_on must be 'train' or 'all', not {scale_on!r}")
     parts = halves(y, run, stratified)
-    learned, judged = parts[half], parts[1 - half]
+    learned, tested = parts[half], parts[1 - half]
     by = X if scale_on == "all" else X[learned]
-    return Fold(run, half, scaled(X[learned], by), y[learned], scaled(X[judged], by), y[judged])
+    return Fold(run, half, scaled(X[learned], by), y[learned], scaled(X[tested], by), y[tested])
 
 
 def folds(

@@ -97,11 +97,11 @@ def reading(name: str, coding: str, scaling: str, b: float, runs: int) -> list[l
     for seed in range(runs):
         parts = halves(y, seed)
         for half in (0, 1):
-            learned, judged = parts[half], parts[1 - half]
+            learned, tested = parts[half], parts[1 - half]
             A = SCALINGS[scaling](X[learned], X[learned])
-            B = SCALINGS[scaling](X[judged], X[learned])
+            B = SCALINGS[scaling](X[tested], X[learned])
             fitted = [rule(ridge=b).fit(A, y[learned]) for rule in RULES.values()]
-            found.append([float(g_mean(y[judged], f.decision_function(B))) for f in fitted])
+            found.append([float(g_mean(y[tested], f.decision_function(B))) for f in fitted])
     return found
 
 

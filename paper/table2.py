@@ -1,4 +1,4 @@
-"""Table 2: the data sets, ours beside the printed sizes and ratios."""
+"""Table 2: the data sets, ours next to the printed sizes and ratios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table 3: G-means and ranks by both rules beside the printed ones; the six of the appendix."""
+"""Table 3: G-means and ranks by both rules next to the printed ones; the six of the appendix."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from . import gmeans, tables
+from .assessments import LEVEL
 from .datasets import SETS
 from .jobs import Settings
 from .methods import EXACT, LARGE, ROUNDING, SIX, SMALL, STAND_INS, TABLE_3
 from .protocol import RULES
 from .rank_tests import compare, wilcoxon_p
-from .verdicts import LEVEL
 
 FLOOR = 0.0005  # of a standard error: means are printed to three decimals
 
@@ -45,7 +45,7 @@ class Cell:
 
     @property
     def within(self) -> bool:
-        """Whether the difference is at most the printed deviation, and 0.001 for rounding."""
+        """Return True if the difference is at most the printed deviation and 0.001."""
         return abs(self.difference) <= self.printed_deviation + ROUNDING
 
     @property
@@ -95,7 +95,7 @@ def disagreement(settings: Settings) -> dict[str, tuple[float, int]]:
 
 
 class Favoured(NamedTuple):
-    """Held-out and progressive figures of one method beside the printed ones."""
+    """Held-out and progressive figures of one method next to the printed ones."""
 
     distance: tuple[float, float]
     near: tuple[int, int]
@@ -105,9 +105,7 @@ class Favoured(NamedTuple):
 
     @property
     def progressive(self) -> bool:
-        """Whether all figures are nearer to the printed ones by the progressive rule, and the
-        distances significantly.
-        """
+        """Return True if the progressive figures are nearer, and significantly so."""
         gaps = [abs(np.log(s / self.printed_spread)) for s in self.spread]
         return (
             self.distance[1] < self.distance[0]
@@ -118,7 +116,7 @@ class Favoured(NamedTuple):
 
 
 def favoured(found: dict[tuple[str, str, str], Cell]) -> dict[str, Favoured]:
-    """By which rule the printed column of each stochastic method looks more likely."""
+    """Compare the printed column of each stochastic method with both protocols."""
     numbers = comparable(found)
     result = {}
     for m in TABLE_3[:5]:
@@ -259,7 +257,7 @@ def _six(found: dict[tuple[str, str, str], Cell]) -> str:
     ]
     parts = ["""# The highly imbalanced six
 
-Sizes, and G-means by both rules beside the printed ones. The ± of the last row is the deviation of
+Sizes, and G-means by both rules next to the printed ones. The ± of the last row is the deviation of
 the means over the six sets, as the paper prints it here; in its Table 3 it prints the mean of the
 deviations instead.""",
              tables.markdown(["no", "set", "rows", "features", "ratio"], sizes, 2)]  # fmt: skip

@@ -21,14 +21,14 @@ def write(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-QUICK = """**A quick run**: a few sets, two runs. It shows that all of this works. Its figures say
-nothing about the paper, so it gives no verdicts."""
+QUICK = """**A quick run**: a few sets, two runs. It shows that all of this works. Its figures are
+not about the paper, so it gives no assessments."""
 
 
 def write_page(settings: Any, path: Path, text: str) -> None:
     """Write Markdown whose paragraphs and list items are filled to lines of equal length.
 
-    The page of a quick run says so under its title.
+    The page of a quick run has a note under its title.
     """
     first, *rest = text.strip().split("\n\n")
     blocks = []

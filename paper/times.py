@@ -38,7 +38,7 @@ def training_times(name: str, seed: int, full: bool) -> dict[str, float]:
 
 
 def growth(name: str) -> list[list[float]]:
-    """Seconds of IR-RLS on prefixes of the first half of run 0, beside the rows it revisits."""
+    """Seconds of IR-RLS on prefixes of the first half of run 0, next to the rows it revisits."""
     X, y = load(name)
     one = fold(X, y, 0, 0)
     found = []

@@ -31,7 +31,7 @@ def engine(ridge: float = 1e-4) -> BalancedRidgeClassifier:
     return BalancedRidgeClassifier(scale=None, ridge=ridge)
 
 
-# A rule, and the settings that it is tried with beside its defaults.
+# A rule, and the settings that it is tried with, in addition to its defaults.
 GRIDS: dict[str, tuple[Callable[..., Any], list[dict[str, Any]]]] = {
     "PE": (online.Perceptron, []),
     "PA": (online.PassiveAggressive, [{"variant": "PA-I", "C": C} for C in POWERS]),
@@ -124,7 +124,7 @@ def averages(
 
 
 def picks(settings: Settings) -> dict[str, dict[str, int]]:
-    """How often each setting was picked, most often first, by method."""
+    """Return the number of picks of each setting, in decreasing order, by method."""
     found: dict[str, dict[str, int]] = {method: {} for method in GRIDS}
     for row in tables.read_csv(settings.results / "tuned.csv"):
         by = found[row["method"]]
@@ -162,7 +162,7 @@ def _page(settings: Settings) -> str:
 
 Mean G-mean by default and with the parameter picked on each fold by the progressive G-mean of its
 training half, from the grid and the default, {settings.runs} runs of two folds, without the
-stand-ins for 20 Newsgroups. What is picked first wins a tie. The held-out column is judged on rows
+stand-ins for 20 Newsgroups. The first pick wins a tie. The held-out column is evaluated on rows
 that the pick never saw. The progressive column of a tuned method is the best of its grid with
 hindsight, so it favors methods with larger grids. The progressive G-mean counts rows at which a
 model has learned little, so it favors a ridge that decays relative to the rows: RLS and AR-RLS have

@@ -57,7 +57,7 @@ def prepare(one: DataSet, folder: Path, output: Path) -> Path:
 
 
 def has_raw(one: DataSet, folder: Path) -> bool:
-    """Whether a folder contains all raw files of a set."""
+    """Return True if a folder contains all raw files of a set."""
     return one.raw is not None and all(_all(folder, file) for file in one.raw.files)
 
 
@@ -163,7 +163,7 @@ def _number(text: str, codes: dict[str, float], where: str) -> float:
 
 
 def _same(text: str, wanted: str) -> bool:
-    """Whether two labels are equal; 1, 1. and +1 are the same."""
+    """Return True if two labels are equal; 1, 1. and +1 are the same."""
     if text == wanted:
         return True
     try:

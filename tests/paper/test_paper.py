@@ -426,14 +426,14 @@ def test_a_diagram_of_differences_has_a_title_and_a_ruler():
     assert f"{found.difference:.3f}" in texts
 
 
-def test_a_quick_run_gives_no_verdicts_and_no_dead_links(quick):
+def test_a_quick_run_gives_no_assessments_and_no_dead_links(quick):
     pages = sorted(quick.glob("**/*.md"))
     assert len(pages) > 15
     for page in pages:
         text = page.read_text()
         assert "**A quick run**" in text, page
-        for verdict in ("**holds", "**does not hold", "**cannot be decided", "**not reproduced"):
-            assert verdict not in text, page
+        for assessment in ("**holds", "**does not hold", "**cannot be decided", "**not reproduced"):
+            assert assessment not in text, page
         for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
             assert (page.parent / link).exists(), (page, link)
         assert not re.search(r"(:|\bon|\bthan)\s*[.;](\s|$)", text), page  # a list of nothing

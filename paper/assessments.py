@@ -1,4 +1,4 @@
-"""A claim of the paper, and the words of a verdict on it."""
+"""Claims of the paper and their assessments."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ UNDECIDED, NOT_SEEN = "cannot be decided", "not reproduced"
 
 
 class Claim(NamedTuple):
-    """What the paper says, our verdict, and why; white space does not matter."""
+    """Claim of the paper, its assessment and the evidence; white space does not matter."""
 
-    says: str
-    verdict: str
+    statement: str
+    assessment: str
     why: str
 
 
-def verdict(holds: bool, otherwise: str = FAILS) -> str:
+def assess(holds: bool, otherwise: str = FAILS) -> str:
     """Put a truth into words."""
     return HOLDS if holds else otherwise
 
