@@ -59,7 +59,8 @@ def stage(settings: Settings) -> None:
     text = f"""# Readings of ACOG
 
 The paper does not describe the settings of ACOG. ρ, the weight of positives, is the ratio of
-negatives to positives: of the rows so far, or of the training half as in ACOG's own paper. On how many of {sets} sets the mean is within the printed ± (and {ROUNDING}), and the mean
+negatives to positives: of the rows so far, or of the training half as in ACOG's own paper.
+The table has the number of {sets} sets with a mean within the printed ± (and {ROUNDING}), and the mean
 distance from the printed means.
 
 {tables.markdown(["loss", "learning rate", "ρ", *(f"sets, {r}" for r in RULES),
