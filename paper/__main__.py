@@ -32,7 +32,7 @@ from . import (
     table4,
     tuned,
 )
-from .datasets import SETS, VARIABLE, find, known, load, remedy
+from .datasets import SETS, VARIABLE, find, get_data_set, load, remedy
 from .jobs import QUICK, ROOT, Settings
 
 STAGES: dict[str, Callable[[Settings], None]] = {
@@ -126,7 +126,7 @@ def main(arguments: list[str] | None = None) -> int:
     absent = [name for name in sets if find(name) is None]
     if absent:
         print(f"{len(absent)} data sets are absent: {', '.join(absent)}", file=sys.stderr)
-        print(f"{absent[0]}: {remedy(known(absent[0]))}", file=sys.stderr)
+        print(f"{absent[0]}: {remedy(get_data_set(absent[0]))}", file=sys.stderr)
         return 2
     try:
         settings.claim()

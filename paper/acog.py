@@ -60,8 +60,8 @@ def stage(settings: Settings) -> None:
 
 The paper does not describe the settings of ACOG. ρ, the weight of positives, is the ratio of
 negatives to positives: of the rows so far, or of the training half as in ACOG's own paper.
-The table has the number of {sets} sets with a mean within the printed ± (and {ROUNDING}), and the mean
-distance from the printed means.
+The table has the number of {sets} sets with a mean within the printed ± (and {ROUNDING}), and the
+mean distance from the printed means.
 
 {tables.markdown(["loss", "learning rate", "ρ", *(f"sets, {r}" for r in RULES),
                   *(f"distance, {r}" for r in RULES)], shown, left=3)}

@@ -22,12 +22,12 @@ def assess(holds: bool, otherwise: str = FAILS) -> str:
     return HOLDS if holds else otherwise
 
 
-def listed(values: dict[str, float], digits: int = 3) -> str:
+def format_values(values: dict[str, float], digits: int = 3) -> str:
     """Names with their numbers."""
     return ", ".join(f"{name} {value:.{digits}f}" for name, value in values.items())
 
 
-def ordered(values: dict[str, float]) -> dict[str, float]:
+def sort_values(values: dict[str, float]) -> dict[str, float]:
     """Largest first."""
     return dict(sorted(values.items(), key=lambda item: -item[1]))
 

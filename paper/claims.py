@@ -9,9 +9,9 @@ from .jobs import Settings
 PARTS = (
     claims_theory.exactness,
     claims_accuracy.means,
-    claims_accuracy.printed,
-    claims_accuracy.imbalanced,
-    claims_accuracy.confounded,
+    claims_accuracy.claim_printed_figures,
+    claims_accuracy.claim_imbalanced_sets,
+    claims_accuracy.claim_confounds,
     claims_accuracy.spread,
     claims_accuracy.statistics,
     claims_cost.cost,

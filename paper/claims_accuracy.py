@@ -15,10 +15,10 @@ from .assessments import (
     UNDECIDED,
     Claim,
     assess,
-    listed,
+    format_values,
     names,
-    ordered,
     p_of,
+    sort_values,
 )
 from .datasets import SETS
 from .figure3 import PRINTED_A, PRINTED_B, comparisons, line
@@ -29,7 +29,7 @@ from .orders import averages as order_averages
 from .orders import stochastic as stochastic_orders
 from .protocol import RULES
 from .rank_tests import Comparison, p_values, wilcoxon_holm, wilcoxon_p
-from .table3 import Cell, averages, cells, comparable, favoured, misses
+from .table3 import Cell, averages, cells, comparable, match_protocols, misses
 
 CRITERION = """Not decided: parameters are picked by the progressive G-mean, which counts the rows
     at which a model has learned little. It favors a ridge that decays relative to the rows, as that
@@ -44,19 +44,19 @@ def means(settings: Settings) -> Iterator[Claim]:
     mean = {rule: {m: v[0] for m, v in averages(found, rule).items()} for rule in RULES}
     printed = {m: v[3] for m, v in averages(found, RULES[0]).items()}
     for rule in RULES:
-        order = ordered(mean[rule])
+        order = sort_values(mean[rule])
         yield Claim(
             f"NR-RLS has the highest average G-mean ({rule})",
             assess(next(iter(order)) == "NR-RLS"),
-            f"{listed(order)}.",
+            f"{format_values(order)}.",
         )
     by = tuned.read(settings)
     best = {m: v for m, v in tuned.averages(by, f"tuned {RULES[0]}").items() if m in TABLE_3}
     yield Claim(
         "The same, every method tuned inside its training half (held-out; the paper does not tune)",
         UNDECIDED,
-        f"""{listed(ordered(best))}. With their defaults the same folds have
-        {listed(tuned.averages(by, f"default {RULES[0]}"))}. {CRITERION}""",
+        f"""{format_values(sort_values(best))}. With their defaults the same folds have
+        {format_values(tuned.averages(by, f"default {RULES[0]}"))}. {CRITERION}""",
     )
     held = mean[RULES[0]]
     yield Claim(
@@ -74,15 +74,15 @@ def means(settings: Settings) -> Iterator[Claim]:
         yield Claim(
             f"Second-order methods have higher average G-means than first-order ones ({rule})",
             assess(not below, PARTLY),
-            f"""Best first-order {first:.3f}; second-order {listed(second)}. Below it:
+            f"""Best first-order {first:.3f}; second-order {format_values(second)}. Below it:
             {names(below)}; in the printed table {names(too)}.""",
         )
     right = {m: confounds.mean(v) for m, v in confounds.read(settings, "accuracy").items()}
     yield Claim(
         "TER, and so NR-RLS, can maximise the classification accuracy (section 2.2)",
-        assess(next(iter(ordered(right))) == "NR-RLS"),
-        f"""Mean held-out accuracy: {listed(ordered(right), 4)}. It maximises, approximately, the
-        mean of the two classes' accuracies.""",
+        assess(next(iter(sort_values(right))) == "NR-RLS"),
+        f"""Mean held-out accuracy: {format_values(sort_values(right), 4)}. It maximises,
+        approximately, the mean of the two classes' accuracies.""",
     )
     yield from _orders(settings)
 
@@ -104,7 +104,7 @@ def _orders(settings: Settings) -> Iterator[Claim]:
     )
 
 
-def printed(settings: Settings) -> Iterator[Claim]:
+def claim_printed_figures(settings: Settings) -> Iterator[Claim]:
     """Yield the claims about the printed figures."""
     found = cells(settings)
     sets = len(comparable(found))
@@ -116,7 +116,7 @@ def printed(settings: Settings) -> Iterator[Claim]:
         sets{"" if settings.quick else "; the misses are in README.md"}. The count of AR-RLS is not
         a check: its weights were chosen by this table (results/readings.md has all candidates).""",
     )
-    looks = favoured(found)
+    looks = match_protocols(found)
     del looks["ACOG"]  # its settings are unknown, so it has a row of its own
     clear = [m for m, look in looks.items() if look.progressive]
     for methods, assessment in ((clear, FAILS), ([m for m in looks if m not in clear], UNDECIDED)):
@@ -165,11 +165,11 @@ def printed(settings: Settings) -> Iterator[Claim]:
     )
 
 
-def imbalanced(settings: Settings) -> Iterator[Claim]:
+def claim_imbalanced_sets(settings: Settings) -> Iterator[Claim]:
     """The six, and ACOG on them."""
     found = cells(settings)
     six = {m: v[0] for m, v in averages(found, RULES[0], SIX).items()}
-    best = ordered(six)
+    best = sort_values(six)
     first = [
         found[rule, n, "NR-RLS"].mean > found[rule, n, "AR-RLS"].mean
         for rule in RULES
@@ -178,8 +178,8 @@ def imbalanced(settings: Settings) -> Iterator[Claim]:
     yield Claim(
         "On the six highly imbalanced sets NR-RLS is best, AR-RLS second; the unweighted suffer",
         assess(list(best)[:2] == ["NR-RLS", "AR-RLS"] and all(first), PARTLY),
-        f"""Held-out means: {listed(best)}. Set by set and by both rules NR-RLS is ahead of AR-RLS
-        in {sum(first)} of {len(first)} comparisons.""",
+        f"""Held-out means: {format_values(best)}. Set by set and by both rules NR-RLS is ahead of
+        AR-RLS in {sum(first)} of {len(first)} comparisons.""",
     )
     skewed = {
         name: min(SETS[name].ratio, 1.0 / SETS[name].ratio)
@@ -195,9 +195,9 @@ def imbalanced(settings: Settings) -> Iterator[Claim]:
         "The six are the highly imbalanced sets (appendix E: ratio below 0.5)",
         assess(not left_out, PARTLY),
         f"""The ratio is positives over negatives, so sets whose *negatives* are rare are not seen.
-        Rare over common class below 0.5 and left out: {listed(left_out, 2) or "none"}; as skewed as
-        one of the six: {names(as_skewed)}. Held-out means over all {len(numbers)}:
-        {listed(ordered(all_of_them))}.""",
+        Rare over common class below 0.5 and left out: {format_values(left_out, 2) or "none"}; as
+        skewed as one of the six: {names(as_skewed)}. Held-out means over all {len(numbers)}:
+        {format_values(sort_values(all_of_them))}.""",
     )
     yield _acog(settings)
     if (RULES[0], "ozone-eight", "RLS") in found:
@@ -220,7 +220,7 @@ def _acog(settings: Settings) -> Claim:
         for n in rare
     )
     holds = picked["ACOG"] < blind
-    told = next(row for row in tables.printed("six") if row["method"] == "ACOG")
+    told = next(row for row in tables.read_printed_table("six") if row["method"] == "ACOG")
     close = picked["ACOG"] > picked["NR-RLS"] - 0.05
     return Claim(
         "ACOG does not perform when there are few samples of a class (introduction)",
@@ -233,7 +233,7 @@ def _acog(settings: Settings) -> Claim:
     )
 
 
-def confounded(settings: Settings) -> Iterator[Claim]:
+def claim_confounds(settings: Settings) -> Iterator[Claim]:
     """Yield the claims about the reasons of the leads: the ridge and the threshold."""
     g = confounds.read(settings)
     mean = {m: confounds.mean(v) for m, v in g.items()}
@@ -312,8 +312,8 @@ def spread(settings: Settings) -> Iterator[Claim]:
         yield Claim(
             f"NR-RLS has the lowest standard deviation ({rule})",
             assess(lowest and p < 0.05, PARTLY if lowest or p > 0.05 else FAILS),
-            f"""Mean deviations over the folds: {listed(order, 4)}. Between NR-RLS and {rival}
-            Wilcoxon's p over the sets is {p:.2g}.""",
+            f"""Mean deviations over the folds: {format_values(order, 4)}. Between NR-RLS and
+            {rival} Wilcoxon's p over the sets is {p:.2g}.""",
         )
     rows = [
         row
@@ -329,8 +329,8 @@ def spread(settings: Settings) -> Iterator[Claim]:
         yield Claim(
             "TER, IR-RLS and NR-RLS deviate least along the stream on Ozone-eight (Figure 2)",
             assess(all(least), PARTLY),
-            f"""Deviation over the samples of the norm: {listed(along["norm"], 2)}; of the G-mean:
-            {listed(along["g_mean"], 3)}.""",
+            f"""Deviation over the samples of the norm: {format_values(along["norm"], 2)}; of the
+            G-mean: {format_values(along["g_mean"], 3)}.""",
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from . import tables
-from .assessments import FAILS, HOLDS, NOT_SEEN, PARTLY, Claim, assess, listed
+from .assessments import FAILS, HOLDS, NOT_SEEN, PARTLY, Claim, assess, format_values
 from .datasets import SETS
 from .jobs import Settings
 from .methods import EXACT, TABLE_3
@@ -44,7 +44,7 @@ def cost(settings: Settings) -> Iterator[Claim]:
         "The time of a sample is constant for RLS, AR-RLS and NR-RLS (section 4.2.3)",
         assess(max(flat[m] for m in constant) < STEADY, PARTLY),
         f"""Time of a sample in the last quarter of the stream over that in the second, median over
-        sets: {listed({m: flat[m] for m in constant}, 2)}.""",
+        sets: {format_values({m: flat[m] for m in constant}, 2)}.""",
     )
     grows = ("LS", "TER", "IR-RLS")
     linear = [m for m in grows if flat[m] > 0.75 * LINEAR]
@@ -52,8 +52,8 @@ def cost(settings: Settings) -> Iterator[Claim]:
         "The times of LS, TER and IR-RLS grow linearly with the samples (section 4.2.3)",
         assess(len(linear) == len(grows), PARTLY if linear else FAILS),
         f"""The same quotient is {LINEAR:.2f} where growth is linear, and here
-        {listed({m: flat[m] for m in grows}, 2)}. Computed from all rows, LS and TER take a sum
-        that grows and a system of d equations that does not.""",
+        {format_values({m: flat[m] for m in grows}, 2)}. Computed from all rows, LS and TER take a
+        sum that grows and a system of d equations that does not.""",
     )
     yield from _memory(settings)
     grown = growth_exponents(settings)

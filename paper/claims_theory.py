@@ -9,7 +9,7 @@ import numpy as np
 from counterpoise import online
 
 from . import tables
-from .assessments import FAILS, PARTLY, UNDECIDED, Claim, assess, listed, ordered
+from .assessments import FAILS, PARTLY, UNDECIDED, Claim, assess, format_values, sort_values
 from .bayes import P, constant
 from .coefficients import INVERSES, differences, worst_drift
 from .figure1 import ORDERS as FIGURE_1_ORDERS
@@ -143,7 +143,7 @@ def _several_classes(settings: Settings) -> Iterator[Claim]:
         if row["method"] == ENGINE:
             same.append(float(row["same as NR-RLS"]))
     told = "; ".join(
-        f"{name}: " + listed(ordered({m: v for m, v in by.items() if m != ENGINE}))
+        f"{name}: " + format_values(sort_values({m: v for m, v in by.items() if m != ENGINE}))
         for name, by in right.items()
     )
     first = [max(by, key=lambda m, by=by: by[m]) in ("NR-RLS", ENGINE) for by in right.values()]

@@ -23,15 +23,15 @@ from counterpoise.stepwise import progressive
 from .protocol import Fold
 
 LABELS = np.array([-1, 1])
-LEAST = 2_000_000  # nanoseconds that a measurement takes at least, by repetition
-LONG = 100 * LEAST  # from which one measurement is enough
+MIN_NANOSECONDS = 2_000_000  # nanoseconds that a measurement takes at least, by repetition
+LONG = 100 * MIN_NANOSECONDS  # from which one measurement is enough
 ROUNDS = 5
 Learner = Callable[[Any], object]  # learns all rows into a state
 
 
 def seconds(rules: dict[str, Any], one: Fold) -> dict[str, float]:
     """CPU seconds to learn all rows of a fold, by name: the best of several rounds."""
-    made = {name: prepared(rule, one) for name, rule in rules.items()}
+    made = {name: make_timed_functions(rule, one) for name, rule in rules.items()}
     best = dict.fromkeys(made, np.inf)
     times = dict.fromkeys(made, 1)  # how often to repeat it, for a measurement to be believed
     for turn in range(ROUNDS):
@@ -39,7 +39,7 @@ def seconds(rules: dict[str, Any], one: Fold) -> dict[str, float]:
             if turn and best[name] > LONG:
                 continue
             took = _measure(begin, learn, times[name])
-            while took < LEAST and times[name] < 10_000:
+            while took < MIN_NANOSECONDS and times[name] < 10_000:
                 times[name] *= 4
                 took = _measure(begin, learn, times[name])
             best[name] = min(best[name], took / times[name])
@@ -54,7 +54,7 @@ def _measure(begin: Callable[[], Any], learn: Learner, times: int) -> int:
     return time.process_time_ns() - start
 
 
-def prepared(rule: Any, one: Fold) -> tuple[Callable[[], Any], Learner]:
+def make_timed_functions(rule: Any, one: Fold) -> tuple[Callable[[], Any], Learner]:
     """Return functions that create an empty state and that learn all rows of a fold."""
     return _engine(one) if isinstance(rule, BalancedRidgeClassifier) else _rule(rule, one)
 

@@ -52,7 +52,7 @@ def confounds(name: str, seed: int) -> list[dict[str, Any]]:
             variants[m] = rule.fit(one.X, one.y).decision_function(one.X_test)
         variants[MIDPOINT] = scores[RLS] - midpoint(made[RLS], one)
         variants[DISCRIMINANT] = discriminant(one).decision_function(one.X_test)
-        variants[RIDGED] = ridged(one)
+        variants[RIDGED] = score_ridge_discriminant(one)
         g = {m: float(g_mean(one.y_test, f)) for m, f in variants.items()}
         found.append({"g_mean": g, "accuracy": accuracy, "distance": distances(one)})
     return found
@@ -82,7 +82,7 @@ def discriminant(one: Fold) -> LinearDiscriminantAnalysis:
     return LinearDiscriminantAnalysis(solver="lsqr", priors=[0.5, 0.5]).fit(one.X, one.y)
 
 
-def ridged(one: Fold, b: float = 1e-4) -> Vector:
+def score_ridge_discriminant(one: Fold, b: float = 1e-4) -> Vector:
     """Held-out scores of that discriminant with b added to the sum of the classes' covariances."""
     parts = [one.X[one.y < 0], one.X[one.y > 0]]
     means = [part.mean(axis=0) for part in parts]

@@ -47,7 +47,7 @@ def points(seed: int = 0):
     return X[order], y[order]
 
 
-def fitted(method: str, order: int, seed: int = 0):
+def fit_method(method: str, order: int, seed: int = 0):
     """A rule that has learned the points through a polynomial, and that polynomial."""
     X, y = points(seed)
     mapped = Polynomial(order).fit(X)
@@ -57,7 +57,7 @@ def fitted(method: str, order: int, seed: int = 0):
 def errors(method: str, order: int, seed: int = 0) -> tuple[int, int]:
     """Mistakes on negatives and on positives."""
     X, y = points(seed)
-    rule, mapped = fitted(method, order, seed)
+    rule, mapped = fit_method(method, order, seed)
     wrong = rule.predict(mapped.transform(X)) != y
     return int(wrong[y < 0].sum()), int(wrong[y > 0].sum())
 
@@ -200,7 +200,7 @@ def draw() -> Figure:
             *X[y > 0].T, marker="+", color="#222222", s=50, label="positive (16)", zorder=3
         )
         for method, title in groups.items():
-            rule, mapped = fitted(method, r)
+            rule, mapped = fit_method(method, r)
             f = rule.decision_function(mapped.transform(grid)).reshape(300, 300)
             drawn = plots.style(method)
             drawn["linestyle"] = DASHES[method]

@@ -184,7 +184,7 @@ def fingerprint(root: Path, file: Path) -> str:
     """Return a hash of all code that can influence the result of a function."""
     versions = f"{np.__version__} {scipy.__version__} {sklearn.__version__}"
     seen = hashlib.sha256(versions.encode())
-    for path in [*deciding(root), *imported(file)]:
+    for path in [*deciding(root), *list_imports(file)]:
         seen.update(path.read_bytes())
     return seen.hexdigest()
 
@@ -196,7 +196,7 @@ def deciding(root: Path) -> list[Path]:
     return [path for path in found if apart.isdisjoint([path, *path.parents])]
 
 
-def imported(file: Path) -> list[Path]:
+def list_imports(file: Path) -> list[Path]:
     """Return a file of a package and the files that it imports by relative names, recursively."""
     found: dict[Path, None] = {}
     todo = [file]

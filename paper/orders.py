@@ -16,10 +16,10 @@ from .datasets import SETS, load
 from .jobs import Settings, run
 from .methods import LARGE, METHODS, ROUNDING, STAND_INS
 from .protocol import RULES as PROTOCOLS
-from .protocol import Fold, evaluate_fold, fold, g_mean, scaled
+from .protocol import Fold, evaluate_fold, fold, g_mean, scale_features
 
 ORDERS = (1, 2, 3, 4, 5, 6)
-MOST = 1000  # terms up to which the complete polynomial is run
+MAX_TERMS = 1000  # terms up to which the complete polynomial is run
 RULES = {"RLS": online.LS, "AR-RLS": online.ARRLS, "NR-RLS": online.TER}  # batch where it is equal
 MAPS = {"reduced": ReducedPolynomial, "complete": Polynomial}
 STOCHASTIC = ("PE", "PA", "CW", "AROW", "ACOG")
@@ -34,11 +34,11 @@ def order_g_means(name: str, seed: int) -> list[list]:
         one = fold(X, y, seed, half)
         for kind, make in MAPS.items():
             for r in ORDERS:
-                if kind == "complete" and terms(X.shape[1], r, reduced=False) > MOST:
+                if kind == "complete" and terms(X.shape[1], r, reduced=False) > MAX_TERMS:
                     break
                 mapped = make(r).fit(one.X)
                 Z, Z_test = mapped.transform(one.X), mapped.transform(one.X_test)
-                Z, Z_test = scaled(Z, Z), scaled(Z_test, Z)
+                Z, Z_test = scale_features(Z, Z), scale_features(Z_test, Z)
                 scores = [rule().fit(Z, one.y).decision_function(Z_test) for rule in RULES.values()]
                 found.append([half, kind, r, *(float(g_mean(one.y_test, f)) for f in scores)])
     return found
@@ -53,7 +53,9 @@ def stochastic_g_means(name: str, seed: int, methods: Sequence[str] = STOCHASTIC
         for r in LOW:
             mapped = ReducedPolynomial(r).fit(one.X)
             Z, Z_test = mapped.transform(one.X), mapped.transform(one.X_test)
-            part = Fold(seed, half, scaled(Z, Z), one.y, scaled(Z_test, Z), one.y_test)
+            part = Fold(
+                seed, half, scale_features(Z, Z), one.y, scale_features(Z_test, Z), one.y_test
+            )
             for method in methods:
                 metrics = evaluate_fold(METHODS[method](), part)
                 found.append([half, r, method, *(metrics[rule] for rule in PROTOCOLS)])
@@ -122,7 +124,7 @@ def stage(settings: Settings) -> None:
     text = f"""# Polynomial orders 1 to 6
 
 Held-out G-mean, averaged over the sets that have every order: the reduced model on all, the
-complete polynomial where its sixth order has at most {MOST} terms. {settings.runs} runs of two
+complete polynomial where its sixth order has at most {MAX_TERMS} terms. {settings.runs} runs of two
 folds, one run on sets of {LARGE:,} rows and more. RLS and NR-RLS by their batch solutions, which
 they equal; b = 1e-4 at every order. The terms are scaled to [0, 1] once more, on the training
 half: powers of the sum of all features would reach 1e10 and more without.

@@ -13,7 +13,7 @@ from . import tables
 from .datasets import SETS, load
 from .jobs import Settings, run
 from .methods import LARGE, ROUNDING, STAND_INS
-from .protocol import folds, g_mean, halves, scaled
+from .protocol import folds, g_mean, halves, scale_features
 
 RULES = {"RLS": online.LS, "AR-RLS": online.ARRLS, "NR-RLS": online.TER}  # batch where it is equal
 
@@ -51,7 +51,7 @@ def third_level(X: Matrix) -> Matrix:
 
 def by_column(X: Matrix, part: Matrix) -> Matrix:
     """The protocol's scaling."""
-    return scaled(X, part)
+    return scale_features(X, part)
 
 
 def by_matrix(X: Matrix, part: Matrix) -> Matrix:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import acog, confounds, readings, tables, tuned
-from .assessments import listed, names, ordered, p_of
+from .assessments import format_values, names, p_of, sort_values
 from .claims_accuracy import pairs
 from .claims_cost import time_trend
 from .coefficients import INVERSES, worst_drift
@@ -14,7 +14,7 @@ from .jobs import Settings
 from .methods import EXACT, ROUNDING, STAND_INS, TABLE_3
 from .protocol import RULES
 from .rank_tests import Comparison
-from .table3 import Cell, averages, cells, comparable, disagreement, favoured, misses
+from .table3 import Cell, averages, cells, comparable, disagreement, match_protocols, misses
 from .table4 import read
 
 AVERAGES = ["method", "held-out", "held-out, tuned", "progressive", "printed, same sets",
@@ -87,7 +87,9 @@ half ([results/tuned.md](results/tuned.md)). Best in bold.
 
 def _averages(settings: Settings, found: Cells) -> list[list[str]]:
     held, progressive = (averages(found, rule) for rule in RULES)
-    told = {row["method"]: row for row in tables.printed("table3") if row["no"] == "average"}
+    told = {
+        row["method"]: row for row in tables.read_printed_table("table3") if row["no"] == "average"
+    }
     picked = tuned.averages(tuned.read(settings), f"tuned {RULES[0]}")
     columns = [[held[m][0], picked[m], progressive[m][0], held[m][3]] for m in TABLE_3]
     shown = tables.bold(columns, "{:.3f}")
@@ -110,7 +112,7 @@ def _agrees(settings: Settings, found: Cells) -> str:
     ours, printed = (sorted(family, key=lambda m, k=k: -held[m][k]) for k in (0, 3))
     order = "as printed" if ours == printed else f"{' > '.join(ours)}, not {' > '.join(printed)}"
     same = comparisons(settings)["gmean-printed"].groups == PRINTED_A
-    trend = listed(time_trend(settings), 2)
+    trend = format_values(time_trend(settings), 2)
     rows = tables.read_csv(settings.results / "bayes.csv")
     error = [float(row["root mean square error"]) for row in rows]
     return f"""## What agrees
@@ -131,7 +133,7 @@ def _agrees(settings: Settings, found: Cells) -> str:
 
 def _differs(settings: Settings, found: Cells) -> str:
     one = comparisons(settings)["gmean-held-out"]
-    parts = ["## What does not, and what we think why", _mixed(settings, found, one)]
+    parts = ["## What does not, and what we think why", _describe_mixed_rules(settings, found, one)]
     parts += [_confounds(settings), _acog(settings), _misses(settings, found)]
     times, drift = read(settings), worst_drift(settings)
     ratio = np.array([t["NR-RLS"] / t["RLS"] for t in times.values()])
@@ -184,8 +186,8 @@ more than two standard errors below the printed mean: {lower}. And the ranks abo
     return "\n\n".join(part for part in parts if part)
 
 
-def _mixed(settings: Settings, found: Cells, one: Comparison) -> str:
-    looks = favoured(found)
+def _describe_mixed_rules(settings: Settings, found: Cells, one: Comparison) -> str:
+    looks = match_protocols(found)
     clear = [m for m, look in looks.items() if look.progressive and m != "ACOG"]
     fits = acog.fit(settings)
     best = [max(fits[key, r][0] for key, r in fits if r == rule) for rule in RULES]
@@ -193,7 +195,9 @@ def _mixed(settings: Settings, found: Cells, one: Comparison) -> str:
         clear.append("ACOG")
     open_ = [m for m in looks if m not in clear]
     other = f"Of {names(open_)} this is not shown. " if open_ else ""
-    told = {row["method"]: row for row in tables.printed("table3") if row["no"] == "average"}
+    told = {
+        row["method"]: row for row in tables.read_printed_table("table3") if row["no"] == "average"
+    }
     away = ", ".join(
         f"{m} {look.distance[0]:.3f} / {look.distance[1]:.3f}" for m, look in looks.items()
         if m != "ACOG"
@@ -270,8 +274,8 @@ totals known in advance its progressive figures are within the printed ± on
 {best[0]}, learning rate {best[1]:g}, ρ of the {best[2]}) on {by_count[best][0]}
 ([results/acog.md](results/acog.md)). Mean held-out G-mean: {np.mean(told):.3f} with those settings,
 {default["ACOG"]:.3f} with our defaults, {picked["ACOG"]:.3f} tuned. All methods tuned:
-{listed(ordered({m: v for m, v in picked.items() if m in TABLE_3}))}. That order decides nothing
-about NR-RLS and AR-RLS: what picks, the progressive G-mean, favors a ridge that decays."""
+{format_values(sort_values({m: v for m, v in picked.items() if m in TABLE_3}))}. That order decides
+nothing about NR-RLS and AR-RLS: what picks, the progressive G-mean, favors a ridge that decays."""
 
 
 def _misses(settings: Settings, found: Cells) -> str:

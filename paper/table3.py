@@ -11,7 +11,7 @@ from . import gmeans, tables
 from .assessments import LEVEL
 from .datasets import SETS
 from .jobs import Settings
-from .methods import EXACT, LARGE, ROUNDING, SIX, SMALL, STAND_INS, TABLE_3
+from .methods import EXACT, LARGE, ROUNDING, SIX, SMALL_SET_ROWS, STAND_INS, TABLE_3
 from .protocol import RULES
 from .rank_tests import compare, wilcoxon_p
 
@@ -94,7 +94,7 @@ def disagreement(settings: Settings) -> dict[str, tuple[float, int]]:
     return found
 
 
-class Favoured(NamedTuple):
+class ProtocolMatch(NamedTuple):
     """Held-out and progressive figures of one method next to the printed ones."""
 
     distance: tuple[float, float]
@@ -115,7 +115,7 @@ class Favoured(NamedTuple):
         )
 
 
-def favoured(found: dict[tuple[str, str, str], Cell]) -> dict[str, Favoured]:
+def match_protocols(found: dict[tuple[str, str, str], Cell]) -> dict[str, ProtocolMatch]:
     """Compare the printed column of each stochastic method with both protocols."""
     numbers = comparable(found)
     result = {}
@@ -125,7 +125,7 @@ def favoured(found: dict[tuple[str, str, str], Cell]) -> dict[str, Favoured]:
             for rule in RULES
         ]
         away = [np.array([abs(c.difference) for c in cells]) for cells in own]
-        result[m] = Favoured(
+        result[m] = ProtocolMatch(
             tuple(float(np.mean(values)) for values in away),
             tuple(sum(c.within for c in cells) for cells in own),
             tuple(float(np.mean([c.deviation for c in cells])) for cells in own),
@@ -175,8 +175,8 @@ def scale_groups(settings: Settings) -> dict[str, tuple[int, ...]]:
     """The paper's small, medium and large sets, by number."""
     sizes = {SETS[name].number: SETS[name].size for name in settings.sets}
     groups = {
-        "small (under 1,000 rows)": lambda n: n < SMALL,
-        "medium (under 10,000)": lambda n: SMALL <= n < LARGE,
+        "small (under 1,000 rows)": lambda n: n < SMALL_SET_ROWS,
+        "medium (under 10,000)": lambda n: SMALL_SET_ROWS <= n < LARGE,
         "large": lambda n: n >= LARGE,
     }
     made = {title: tuple(no for no, n in sizes.items() if f(n)) for title, f in groups.items()}
@@ -249,7 +249,7 @@ throughout; [tuned.md](tuned.md) has every method tuned."""
 
 
 def _six(found: dict[tuple[str, str, str], Cell]) -> str:
-    told = {row["method"]: row for row in tables.printed("six")}
+    told = {row["method"]: row for row in tables.read_printed_table("six")}
     names = [n for n in dict.fromkeys(c.name for c in found.values()) if SETS[n].number in SIX]
     sizes = [
         [SETS[n].number, n, f"{SETS[n].size:,}", SETS[n].dimension, f"{SETS[n].ratio:.3f}"]

@@ -34,7 +34,7 @@ def stage(settings: Settings) -> None:
         row: list[object] = [SETS[name].number, name]
         for method in COLUMNS:
             values = by_set[name].get(method)
-            row.append(f"{np.mean(values):.4g}" if values else f"{extrapolated(grown[name]):.4g}")
+            row.append(f"{np.mean(values):.4g}" if values else f"{extrapolate(grown[name]):.4g}")
         rows.append([*row, "no" if "IR-RLS" in by_set[name] else "yes"])
     tables.write_csv(
         settings.results / "table4.csv", ["no", "set", *COLUMNS, "IR-RLS extrapolated"], rows
@@ -52,7 +52,7 @@ def stage(settings: Settings) -> None:
     tables.write_page(settings, settings.results / "table4.md", _page(settings))
 
 
-def extrapolated(measured: list[list[float]]) -> float:
+def extrapolate(measured: list[list[float]]) -> float:
     """Seconds on the whole stream: the cost of a revisited row, times the rows revisited."""
     touched = np.array([row[1] for row in measured[:-1]])
     took = np.array([row[2] for row in measured[:-1]])
@@ -108,7 +108,7 @@ def first_set() -> dict[str, float]:
     return {m: printed[1, m] / printed[2, m] for m in COLUMNS if (1, m) in printed}
 
 
-def shown(value: float) -> str:
+def format_number(value: float) -> str:
     """A number with three digits."""
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
@@ -130,8 +130,8 @@ def _rows(settings: Settings, of: str) -> list[list[object]]:
         for method in COLUMNS:
             told = printed.get((numbers[name], method))
             star = "*" if method == "IR-RLS" and name in guessed else ""
-            printed_cell = f" [{shown(told / told_by)}]" if told is not None else ""
-            row.append(f"{shown(values[method] / by)}{star}{printed_cell}")
+            printed_cell = f" [{format_number(told / told_by)}]" if told is not None else ""
+            row.append(f"{format_number(values[method] / by)}{star}{printed_cell}")
         rows.append(row)
     mean = {m: float(np.mean([v[m] for v in times.values()])) for m in COLUMNS}
     told_mean = {
@@ -141,8 +141,10 @@ def _rows(settings: Settings, of: str) -> list[list[object]]:
     row = ["", "**average**" if of == "times" else "**ratio of the averages**"]
     for m in COLUMNS:
         by, told_by = (mean["RLS"], told_mean["RLS"]) if of == "ratios" else (1e-3, 1e-3)
-        printed_cell = f" [{shown(told_mean[m] / told_by)}]" if m in told_mean else ""
-        row.append(f"{shown(mean[m] / by)}{'*' if m == 'IR-RLS' and guessed else ''}{printed_cell}")
+        printed_cell = f" [{format_number(told_mean[m] / told_by)}]" if m in told_mean else ""
+        row.append(
+            f"{format_number(mean[m] / by)}{'*' if m == 'IR-RLS' and guessed else ''}{printed_cell}"
+        )
     return [*rows, row]
 
 

@@ -59,7 +59,7 @@ WORDS = {
 }
 
 
-def tuned(name: str, seed: int) -> list[list[Any]]:
+def tune_methods(name: str, seed: int) -> list[list[Any]]:
     """Rows of half, method, G-means by default, G-means of what was picked, and what was."""
     X, y = load(name)
     found = []
@@ -67,7 +67,7 @@ def tuned(name: str, seed: int) -> list[list[Any]]:
         one = fold(X, y, seed, half)
         for method, (make, grid) in GRIDS.items():
             tried = [(options, evaluate_fold(make(**options), one)) for options in ({}, *grid)]
-            options, picked = max(tried, key=lambda pair: _known(pair[1][RULES[1]]))
+            options, picked = max(tried, key=lambda pair: _replace_nan(pair[1][RULES[1]]))
             default = tried[0][1]
             found.append([
                 half, method, *(default[rule] for rule in RULES), *(picked[rule] for rule in RULES),
@@ -77,14 +77,14 @@ def tuned(name: str, seed: int) -> list[list[Any]]:
     return found
 
 
-def _known(value: float) -> float:
+def _replace_nan(value: float) -> float:
     return -1.0 if np.isnan(value) else value
 
 
 def stage(settings: Settings) -> None:
     """Write results/tuned.csv and tuned.md."""
     listed = [(name, seed) for name in settings.sets for seed in range(settings.runs)]
-    found = run(settings, "Tuned", tuned, listed)
+    found = run(settings, "Tuned", tune_methods, listed)
     rows = [
         [name, seed, half, method, *(f"{value:.6f}" for value in values), picked]
         for (name, seed), pieces in zip(listed, found, strict=True)
