@@ -1,1 +1,1 @@
-"""The paper's experiments, every table and figure, with our figures beside the printed ones."""
+"""The paper's experiments, every table and figure, with our figures next to the printed ones."""

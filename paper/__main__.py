@@ -32,7 +32,7 @@ from . import (
     table4,
     tuned,
 )
-from .datasets import SETS, VARIABLE, find, known, load, remedy
+from .datasets import SETS, VARIABLE, find, get_data_set, load, remedy
 from .jobs import QUICK, ROOT, Settings
 
 STAGES: dict[str, Callable[[Settings], None]] = {
@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m paper",
         description="Run the paper's experiments: a quarter of an hour on two free cores. "
-        "Results are kept, so an interrupted run goes on.",
+        "Results are kept, so an interrupted run resumes.",
         epilog="Example: python -m paper gmeans table3 --stratified --out /tmp/stratified. "
         "Data sets: python -m paper data --help",
     )
@@ -87,7 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="two runs on six sets, in about a minute on two free cores; figures, no verdicts",
+        help="two runs on six sets, in about a minute; figures without assessments",
     )
     parser.add_argument(
         "--full",
@@ -122,11 +122,11 @@ def main(arguments: list[str] | None = None) -> int:
         workers=max(given.workers, 1),
     )
     if given.out is None and not settings.tracked:
-        parser.error("these are not the tracked results; say with --out where they go")
+        parser.error("these are not the tracked results; give a folder with --out")
     absent = [name for name in sets if find(name) is None]
     if absent:
         print(f"{len(absent)} data sets are absent: {', '.join(absent)}", file=sys.stderr)
-        print(f"{absent[0]}: {remedy(known(absent[0]))}", file=sys.stderr)
+        print(f"{absent[0]}: {remedy(get_data_set(absent[0]))}", file=sys.stderr)
         return 2
     try:
         settings.claim()
@@ -136,7 +136,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     if settings.quick:
-        print("a quick run: figures to look at, no verdicts", file=sys.stderr)
+        print("a quick run: figures without assessments", file=sys.stderr)
     for name in given.stages or STAGES:
         start = time.monotonic()
         try:

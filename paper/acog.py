@@ -31,8 +31,8 @@ def acog(name: str, seed: int) -> list[list[Any]]:
             rule = online.ACOG(
                 loss=loss, learning_rate=rate, class_totals=totals if known == KNOWN[1] else None
             )
-            judged = evaluate_fold(rule, one)
-            found.append([half, i, *(judged[rule] for rule in RULES)])
+            metrics = evaluate_fold(rule, one)
+            found.append([half, i, *(metrics[rule] for rule in RULES)])
     return found
 
 
@@ -41,8 +41,8 @@ def stage(settings: Settings) -> None:
     listed = [(name, seed) for name in settings.sets for seed in range(settings.runs)]
     values: dict[tuple[str, int], list[list[float]]] = {}
     for (name, _), pieces in zip(listed, run(settings, "ACOG", acog, listed), strict=True):
-        for _, i, *judged in pieces:
-            values.setdefault((name, i), []).append(judged)
+        for _, i, *metrics in pieces:
+            values.setdefault((name, i), []).append(metrics)
     rows = [
         [SETS[name].number, name, *READINGS[i], *(f"{g:.6f}" for g in np.nanmean(v, axis=0))]
         for (name, i), v in values.items()
@@ -58,10 +58,10 @@ def stage(settings: Settings) -> None:
     sets = len([n for n in settings.sets if SETS[n].number not in STAND_INS])
     text = f"""# Readings of ACOG
 
-The paper does not say how ACOG was set. ρ, the weight of positives, is the ratio of negatives to
-positives: of the rows so far, or of the whole training half, known in advance as ACOG's own paper
-has it. On how many of {sets} sets the mean is within the printed ± (and {ROUNDING}), and the mean
-distance from the printed means.
+The paper does not describe the settings of ACOG. ρ, the weight of positives, is the ratio of
+negatives to positives: of the rows so far, or of the training half as in ACOG's own paper.
+The table has the number of {sets} sets with a mean within the printed ± (and {ROUNDING}), and the
+mean distance from the printed means.
 
 {tables.markdown(["loss", "learning rate", "ρ", *(f"sets, {r}" for r in RULES),
                   *(f"distance, {r}" for r in RULES)], shown, left=3)}

@@ -34,17 +34,17 @@ def curves(name: str, seed: int, full: bool) -> dict[str, dict[str, list[float]]
         W, took = follow(
             METHODS[method](), one.X, one.y, [t for t in steps(len(one.y)) if t <= rows]
         )
-        judged = np.column_stack([one.X_test, np.ones(len(one.X_test))]) @ W.T
+        scores = np.column_stack([one.X_test, np.ones(len(one.X_test))]) @ W.T
         found[method] = {
             "norm": np.linalg.norm(W, axis=1).tolist(),
-            "g_mean": g_mean(one.y_test, judged).tolist(),
+            "g_mean": g_mean(one.y_test, scores).tolist(),
             "time": (np.asarray(took) * 1e-3).tolist(),
         }
     return found
 
 
 def _recursive(rule, X, y, at):
-    """Weights and nanoseconds a sample of a rule that goes on from row to row.
+    """Weights and nanoseconds a sample of a method that is updated row by row.
 
     An empty call of the loop is timed too, and subtracted.
     """
@@ -66,7 +66,7 @@ def _recursive(rule, X, y, at):
 
 
 def _batch(rule, X, y, at):
-    """Weights and nanoseconds of a batch solution found anew, from all rows, at each t."""
+    """Weights and nanoseconds of a batch solution computed from all rows at each t."""
     rows, target, weight = rule._prepare_rows(X, y, LABELS, None)
     W, took = [], []
     for t in at:

@@ -32,7 +32,7 @@ def formula() -> np.ndarray:
 
 
 def constant() -> float:
-    """What minimises eq. (27) as printed: its integrand has no label, so it is the same for all x.
+    """Return the minimizer of eq. (27) as printed, the same for all x.
 
     w₋ (−1 − f)² + w₊ (1 − f)² is smallest at (w₊ − w₋) / (w₊ + w₋).
     """
@@ -96,7 +96,7 @@ n^{slope:.2f}, as the law of large numbers has it.
 
 ## Lemma 3.5 and eq. (27) as printed
 
-The lemma says that NR-RLS recovers the *optimal* Bayes classifier; its proof, that it recovers the
+By the lemma NR-RLS recovers the *optimal* Bayes classifier; its proof shows the
 *weighted* one. With {100 * P.mean():.0f} % positives these are two: NR-RLS ends at the weighted
 one, and its error rate is not the smallest. Eq. (27) has no label in its integrand, so what
 minimises it is one number for all x, {constant():.3f} here, and not eq. (28); with the indicator of

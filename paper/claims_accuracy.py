@@ -7,6 +7,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from . import acog, confounds, tables, tuned
+from .assessments import (
+    FAILS,
+    HOLDS,
+    LEVEL,
+    PARTLY,
+    UNDECIDED,
+    Claim,
+    assess,
+    format_values,
+    names,
+    p_of,
+    sort_values,
+)
 from .datasets import SETS
 from .figure3 import PRINTED_A, PRINTED_B, comparisons, line
 from .jobs import Settings
@@ -16,20 +29,7 @@ from .orders import averages as order_averages
 from .orders import stochastic as stochastic_orders
 from .protocol import RULES
 from .rank_tests import Comparison, p_values, wilcoxon_holm, wilcoxon_p
-from .table3 import Cell, averages, cells, comparable, favoured, misses
-from .verdicts import (
-    FAILS,
-    HOLDS,
-    LEVEL,
-    PARTLY,
-    UNDECIDED,
-    Claim,
-    listed,
-    names,
-    ordered,
-    p_of,
-    verdict,
-)
+from .table3 import Cell, averages, cells, comparable, match_protocols, misses
 
 CRITERION = """Not decided: parameters are picked by the progressive G-mean, which counts the rows
     at which a model has learned little. It favors a ridge that decays relative to the rows, as that
@@ -39,29 +39,29 @@ Cells = dict[tuple[str, str, str], Cell]
 
 
 def means(settings: Settings) -> Iterator[Claim]:
-    """Who has the highest averages."""
+    """Yield the claims about average G-means."""
     found = cells(settings)
     mean = {rule: {m: v[0] for m, v in averages(found, rule).items()} for rule in RULES}
     printed = {m: v[3] for m, v in averages(found, RULES[0]).items()}
     for rule in RULES:
-        order = ordered(mean[rule])
+        order = sort_values(mean[rule])
         yield Claim(
             f"NR-RLS has the highest average G-mean ({rule})",
-            verdict(next(iter(order)) == "NR-RLS"),
-            f"{listed(order)}.",
+            assess(next(iter(order)) == "NR-RLS"),
+            f"{format_values(order)}.",
         )
     by = tuned.read(settings)
     best = {m: v for m, v in tuned.averages(by, f"tuned {RULES[0]}").items() if m in TABLE_3}
     yield Claim(
         "The same, every method tuned inside its training half (held-out; the paper does not tune)",
         UNDECIDED,
-        f"""{listed(ordered(best))}. With their defaults the same folds have
-        {listed(tuned.averages(by, f"default {RULES[0]}"))}. {CRITERION}""",
+        f"""{format_values(sort_values(best))}. With their defaults the same folds have
+        {format_values(tuned.averages(by, f"default {RULES[0]}"))}. {CRITERION}""",
     )
     held = mean[RULES[0]]
     yield Claim(
         "NR-RLS > AR-RLS > RLS on average",
-        verdict(held["NR-RLS"] > held["AR-RLS"] > held["RLS"]),
+        assess(held["NR-RLS"] > held["AR-RLS"] > held["RLS"]),
         f"""Held-out {held["NR-RLS"]:.3f} > {held["AR-RLS"]:.3f} > {held["RLS"]:.3f}; printed
         {printed["NR-RLS"]:.3f} > {printed["AR-RLS"]:.3f} > {printed["RLS"]:.3f}.""",
     )
@@ -73,16 +73,16 @@ def means(settings: Settings) -> Iterator[Claim]:
         too = [m for m in second if printed[m] < told]
         yield Claim(
             f"Second-order methods have higher average G-means than first-order ones ({rule})",
-            verdict(not below, PARTLY),
-            f"""Best first-order {first:.3f}; second-order {listed(second)}. Below it:
+            assess(not below, PARTLY),
+            f"""Best first-order {first:.3f}; second-order {format_values(second)}. Below it:
             {names(below)}; in the printed table {names(too)}.""",
         )
     right = {m: confounds.mean(v) for m, v in confounds.read(settings, "accuracy").items()}
     yield Claim(
         "TER, and so NR-RLS, can maximise the classification accuracy (section 2.2)",
-        verdict(next(iter(ordered(right))) == "NR-RLS"),
-        f"""Mean held-out accuracy: {listed(ordered(right), 4)}. It maximises, approximately, the
-        mean of the two classes' accuracies.""",
+        assess(next(iter(sort_values(right))) == "NR-RLS"),
+        f"""Mean held-out accuracy: {format_values(sort_values(right), 4)}. It maximises,
+        approximately, the mean of the two classes' accuracies.""",
     )
     yield from _orders(settings)
 
@@ -97,34 +97,34 @@ def _orders(settings: Settings) -> Iterator[Claim]:
     yield Claim(
         "Polynomial orders 1 to 6 address nonlinear relationships (section 4.1; the order of the "
         "tables is not stated)",
-        verdict(orders["reduced", "NR-RLS", 2] > orders["reduced", "NR-RLS", 1], PARTLY),
+        assess(orders["reduced", "NR-RLS", 2] > orders["reduced", "NR-RLS", 1], PARTLY),
         f"""Average held-out G-mean of NR-RLS with the reduced model, orders 1 to 6: {by_order}. The
         stochastic rules, orders 1 to 3: {others}; order 2 helps {names(gains)}. The printed table
         does not use it. {fitting(settings)}""",
     )
 
 
-def printed(settings: Settings) -> Iterator[Claim]:
-    """What the printed figures are of."""
+def claim_printed_figures(settings: Settings) -> Iterator[Claim]:
+    """Yield the claims about the printed figures."""
     found = cells(settings)
     sets = len(comparable(found))
     near = {m: sets - len(misses(found, m)) for m in ("RLS", "AR-RLS", "NR-RLS")}
     yield Claim(
         "The printed G-means of the least-squares family (Table 3)",
-        verdict(min(near.values()) == sets, PARTLY),
+        assess(min(near.values()) == sets, PARTLY),
         f"""Within the printed ± on {", ".join(f"{n} ({m})" for m, n in near.items())} of {sets}
         sets{"" if settings.quick else "; the misses are in README.md"}. The count of AR-RLS is not
         a check: its weights were chosen by this table (results/readings.md has all candidates).""",
     )
-    looks = favoured(found)
+    looks = match_protocols(found)
     del looks["ACOG"]  # its settings are unknown, so it has a row of its own
     clear = [m for m, look in looks.items() if look.progressive]
-    for methods, judged in ((clear, FAILS), ([m for m in looks if m not in clear], UNDECIDED)):
+    for methods, assessment in ((clear, FAILS), ([m for m in looks if m not in clear], UNDECIDED)):
         if not methods:
             continue
         yield Claim(
             f"The printed G-means of {', '.join(methods)} are of unseen test data (section 4.1)",
-            judged,
+            assessment,
             "; ".join(
                 f"""{m}: distance from the printed mean {looks[m].distance[0]:.3f} held-out,
                 {looks[m].distance[1]:.3f} progressive; within ± on {looks[m].near[0]} and
@@ -135,10 +135,14 @@ def printed(settings: Settings) -> Iterator[Claim]:
             )
             + (
                 ". Nearer by the progressive rule in all three respects, and significantly"
-                if judged == FAILS
+                if assessment == FAILS
                 else ". Not significantly nearer by one of the two rules, or not in all respects"
             )
-            + (": the table mixes two rules." if judged == FAILS and not settings.quick else "."),
+            + (
+                ": the table mixes two rules."
+                if assessment == FAILS and not settings.quick
+                else "."
+            ),
         )
     fits = acog.fit(settings)
     best = {rule: max((key for key, r in fits if r == rule), key=lambda key, rule=rule:
@@ -161,11 +165,11 @@ def printed(settings: Settings) -> Iterator[Claim]:
     )
 
 
-def imbalanced(settings: Settings) -> Iterator[Claim]:
+def claim_imbalanced_sets(settings: Settings) -> Iterator[Claim]:
     """The six, and ACOG on them."""
     found = cells(settings)
     six = {m: v[0] for m, v in averages(found, RULES[0], SIX).items()}
-    best = ordered(six)
+    best = sort_values(six)
     first = [
         found[rule, n, "NR-RLS"].mean > found[rule, n, "AR-RLS"].mean
         for rule in RULES
@@ -173,9 +177,9 @@ def imbalanced(settings: Settings) -> Iterator[Claim]:
     ]
     yield Claim(
         "On the six highly imbalanced sets NR-RLS is best, AR-RLS second; the unweighted suffer",
-        verdict(list(best)[:2] == ["NR-RLS", "AR-RLS"] and all(first), PARTLY),
-        f"""Held-out means: {listed(best)}. Set by set and by both rules NR-RLS is ahead of AR-RLS
-        in {sum(first)} of {len(first)} comparisons.""",
+        assess(list(best)[:2] == ["NR-RLS", "AR-RLS"] and all(first), PARTLY),
+        f"""Held-out means: {format_values(best)}. Set by set and by both rules NR-RLS is ahead of
+        AR-RLS in {sum(first)} of {len(first)} comparisons.""",
     )
     skewed = {
         name: min(SETS[name].ratio, 1.0 / SETS[name].ratio)
@@ -189,18 +193,18 @@ def imbalanced(settings: Settings) -> Iterator[Claim]:
     all_of_them = {m: v[0] for m, v in averages(found, RULES[0], numbers).items()}
     yield Claim(
         "The six are the highly imbalanced sets (appendix E: ratio below 0.5)",
-        verdict(not left_out, PARTLY),
+        assess(not left_out, PARTLY),
         f"""The ratio is positives over negatives, so sets whose *negatives* are rare are not seen.
-        Rare over common class below 0.5 and left out: {listed(left_out, 2) or "none"}; as skewed as
-        one of the six: {names(as_skewed)}. Held-out means over all {len(numbers)}:
-        {listed(ordered(all_of_them))}.""",
+        Rare over common class below 0.5 and left out: {format_values(left_out, 2) or "none"}; as
+        skewed as one of the six: {names(as_skewed)}. Held-out means over all {len(numbers)}:
+        {format_values(sort_values(all_of_them))}.""",
     )
     yield _acog(settings)
     if (RULES[0], "ozone-eight", "RLS") in found:
         cell = found[RULES[0], "ozone-eight", "RLS"]
         yield Claim(
             "LS and RLS cannot find one class of Ozone-eight at all (section 4.2.2)",
-            verdict(cell.mean < 0.05),
+            assess(cell.mean < 0.05),
             f"G-mean of RLS {cell.mean:.3f} held-out, printed {cell.printed:.3f}.",
         )
 
@@ -216,7 +220,7 @@ def _acog(settings: Settings) -> Claim:
         for n in rare
     )
     holds = picked["ACOG"] < blind
-    told = next(row for row in tables.printed("six") if row["method"] == "ACOG")
+    told = next(row for row in tables.read_printed_table("six") if row["method"] == "ACOG")
     close = picked["ACOG"] > picked["NR-RLS"] - 0.05
     return Claim(
         "ACOG does not perform when there are few samples of a class (introduction)",
@@ -229,8 +233,8 @@ def _acog(settings: Settings) -> Claim:
     )
 
 
-def confounded(settings: Settings) -> Iterator[Claim]:
-    """What else than reweighting explains the leads: the ridge, and the threshold."""
+def claim_confounds(settings: Settings) -> Iterator[Claim]:
+    """Yield the claims about the reasons of the leads: the ridge and the threshold."""
     g = confounds.read(settings)
     mean = {m: confounds.mean(v) for m, v in g.items()}
     matched = confounds.matched_at_paper_b(g)
@@ -281,14 +285,14 @@ def confounded(settings: Settings) -> Iterator[Claim]:
     )
     yield Claim(
         "The approximation of AR-RLS can cause cumulative errors (introduction)",
-        verdict(not any(shrinks), FAILS if all(shrinks) else PARTLY),
+        assess(not any(shrinks), FAILS if all(shrinks) else PARTLY),
         f"""Relative distance of its weights from those of TER, median over sets, {told}. The
         weights t/2n of its rows settle, so early errors fade.""",
     )
 
 
 def spread(settings: Settings) -> Iterator[Claim]:
-    """Who deviates least."""
+    """Yield the claims about standard deviations."""
     found = cells(settings)
     same = comparable(found)
     for rule in RULES:
@@ -307,9 +311,9 @@ def spread(settings: Settings) -> Iterator[Claim]:
         lowest = next(iter(order)) == "NR-RLS"
         yield Claim(
             f"NR-RLS has the lowest standard deviation ({rule})",
-            verdict(lowest and p < 0.05, PARTLY if lowest or p > 0.05 else FAILS),
-            f"""Mean deviations over the folds: {listed(order, 4)}. Between NR-RLS and {rival}
-            Wilcoxon's p over the sets is {p:.2g}.""",
+            assess(lowest and p < 0.05, PARTLY if lowest or p > 0.05 else FAILS),
+            f"""Mean deviations over the folds: {format_values(order, 4)}. Between NR-RLS and
+            {rival} Wilcoxon's p over the sets is {p:.2g}.""",
         )
     rows = [
         row
@@ -324,26 +328,26 @@ def spread(settings: Settings) -> Iterator[Claim]:
         least = [min(v, key=lambda m: v[m]) in ("TER", "IR-RLS", "NR-RLS") for v in along.values()]
         yield Claim(
             "TER, IR-RLS and NR-RLS deviate least along the stream on Ozone-eight (Figure 2)",
-            verdict(all(least), PARTLY),
-            f"""Deviation over the samples of the norm: {listed(along["norm"], 2)}; of the G-mean:
-            {listed(along["g_mean"], 3)}.""",
+            assess(all(least), PARTLY),
+            f"""Deviation over the samples of the norm: {format_values(along["norm"], 2)}; of the
+            G-mean: {format_values(along["g_mean"], 3)}.""",
         )
 
 
 def statistics(settings: Settings) -> Iterator[Claim]:
-    """What is significant."""
+    """Yield the claims about significance."""
     found = comparisons(settings)
     held, told = found["gmean-held-out"], found["gmean-printed"]
     ours = {"held-out": held, "progressive": found["gmean-progressive"], "time": found["time"]}
     yield Claim(
         "Friedman's tests reject that all methods are alike",
-        verdict(max(c.p for c in ours.values()) < LEVEL),
+        assess(max(c.p for c in ours.values()) < LEVEL),
         f"""p = {", ".join(f"{c.p:.1g} ({name})" for name, c in ours.items())}; from the printed
         ranks {told.p:.1g}.""",
     )
     yield Claim(
         "The six groups of Figure 3(a)",
-        verdict(told.groups == PRINTED_A),
+        assess(told.groups == PRINTED_A),
         f"""They follow from the printed ranks with eight names (IR-RLS and NR-RLS as one), not with
         nine. Ours: held-out {line(held.groups)}; progressive
         {line(ours["progressive"].groups)}.""",
@@ -359,7 +363,7 @@ def statistics(settings: Settings) -> Iterator[Claim]:
         level = [m for m in rivals if p[rule][m] >= LEVEL]
         yield Claim(
             f"NR-RLS is significantly better than RLS and the stochastic methods ({rule})",
-            verdict(not near and not level, PARTLY),
+            assess(not near and not level, PARTLY),
             f"""Not significantly worse by Nemenyi's test on the {len(c.ranks)} sets that match:
             {names(near)} (critical difference {c.difference:.2f}); on all {len(every.ranks)}:
             {names(close)}. By pairs, Wilcoxon's p with Holm's correction:
@@ -376,7 +380,7 @@ def statistics(settings: Settings) -> Iterator[Claim]:
     )
     yield Claim(
         "The six groups of Figure 3(b), training time",
-        verdict(found["time-printed"].groups == PRINTED_B),
+        assess(found["time-printed"].groups == PRINTED_B),
         f"""Printed: {line(PRINTED_B)}. The printed Table 4 has no ACOG, so they cannot follow from
         it; its times give {line(found["time-printed"].groups)}. Ours:
         {line(found["time"].groups)}.""",

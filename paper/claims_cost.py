@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from . import tables
+from .assessments import FAILS, HOLDS, NOT_SEEN, PARTLY, Claim, assess, format_values
 from .datasets import SETS
 from .jobs import Settings
 from .methods import EXACT, TABLE_3
 from .table3 import disagreement
 from .table4 import growth_exponents, read, width_exponents
-from .verdicts import FAILS, HOLDS, NOT_SEEN, PARTLY, Claim, listed, verdict
 
 LINEAR = (7 / 8) / (3 / 8)  # a straight line through 0, last quarter over second
 STEADY = 1.1  # what noise may make of a constant
@@ -26,14 +26,14 @@ def cost(settings: Settings) -> Iterator[Claim]:
     engine = np.array([t[EXACT] / t["RLS"] for t in times.values()])
     yield Claim(
         "NR-RLS costs O(2d²) for each sample",
-        verdict(power["NR-RLS"] < power["RLS"] + 0.5),
+        assess(power["NR-RLS"] < power["RLS"] + 0.5),
         f"""The printed recursion solves a general d × d system for each sample: O(d³). Power of d
         over the widest streams measured: NR-RLS {power["NR-RLS"]:.2f}, RLS {power["RLS"]:.2f}.""",
     )
     printed_ratio = np.median([told[no, "NR-RLS"] / told[no, "RLS"] for no in range(1, 32)])
     yield Claim(
         "NR-RLS is slower than the other first- and second-order methods, but comparable",
-        verdict(np.median(ratio) < 3, PARTLY),
+        assess(np.median(ratio) < 3, PARTLY),
         f"""Time over that of RLS: {ratio.min():.0f} to {ratio.max():.0f}, median
         {np.median(ratio):.0f}; printed median {printed_ratio:.1f}. Our exact engine:
         {engine.min():.1f} to {engine.max():.0f}, median {np.median(engine):.1f}.""",
@@ -42,33 +42,33 @@ def cost(settings: Settings) -> Iterator[Claim]:
     constant = ("RLS", "AR-RLS", "NR-RLS")
     yield Claim(
         "The time of a sample is constant for RLS, AR-RLS and NR-RLS (section 4.2.3)",
-        verdict(max(flat[m] for m in constant) < STEADY, PARTLY),
+        assess(max(flat[m] for m in constant) < STEADY, PARTLY),
         f"""Time of a sample in the last quarter of the stream over that in the second, median over
-        sets: {listed({m: flat[m] for m in constant}, 2)}.""",
+        sets: {format_values({m: flat[m] for m in constant}, 2)}.""",
     )
     grows = ("LS", "TER", "IR-RLS")
     linear = [m for m in grows if flat[m] > 0.75 * LINEAR]
     yield Claim(
         "The times of LS, TER and IR-RLS grow linearly with the samples (section 4.2.3)",
-        verdict(len(linear) == len(grows), PARTLY if linear else FAILS),
+        assess(len(linear) == len(grows), PARTLY if linear else FAILS),
         f"""The same quotient is {LINEAR:.2f} where growth is linear, and here
-        {listed({m: flat[m] for m in grows}, 2)}. Found anew from all rows, LS and TER take a sum
-        that grows and a system of d equations that does not.""",
+        {format_values({m: flat[m] for m in grows}, 2)}. Computed from all rows, LS and TER take a
+        sum that grows and a system of d equations that does not.""",
     )
     yield from _memory(settings)
     grown = growth_exponents(settings)
     powers = ", ".join(f"{n} n^{e:.2f}" for n, e in grown.items())
     yield Claim(
         "IR-RLS has an “exponentially growing” time complexity (introduction)",
-        verdict(max(grown.values(), default=2.0) > 3.0),
+        assess(max(grown.values(), default=2.0) > 3.0),
         f"""Its time for a sample grows linearly with the rows of its class, as section 3.2 of the
-        paper says itself; the total grows quadratically ({powers or "no large set was run"}).""",
+        paper states itself; the total grows quadratically ({powers or "no large set was run"}).""",
     )
     slower = np.array([t["IR-RLS"] / t["NR-RLS"] for t in times.values()])
     names = [n for n, s in zip(times, slower, strict=True) if s < 0.8]
     yield Claim(
         "NR-RLS is much faster than IR-RLS",
-        verdict(not names, PARTLY),
+        assess(not names, PARTLY),
         f"""IR-RLS takes {slower.min():.1g} to {_round(slower.max())} times as long (extrapolated on
         the three large sets, unless run in full). It is clearly the faster one on
         {", ".join(names) or "no set"}: streams that are short for their width.""",
@@ -77,7 +77,7 @@ def cost(settings: Settings) -> Iterator[Claim]:
     first = [max(t["PE"], t["PA"]) < min(t[m] for m in TABLE_3[2:]) for t in times.values()]
     yield Claim(
         "First-order methods are faster than second-order ones",
-        verdict(all(first), PARTLY),
+        assess(all(first), PARTLY),
         f"""PE and PA are both faster than all others on {sum(first)} of {len(first)} sets here; in
         the printed table RLS is faster than both on {faster} of 31.""",
     )

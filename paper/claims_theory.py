@@ -9,6 +9,7 @@ import numpy as np
 from counterpoise import online
 
 from . import tables
+from .assessments import FAILS, PARTLY, UNDECIDED, Claim, assess, format_values, sort_values
 from .bayes import P, constant
 from .coefficients import INVERSES, differences, worst_drift
 from .figure1 import ORDERS as FIGURE_1_ORDERS
@@ -18,15 +19,14 @@ from .methods import EXACT
 from .multiclass import ENGINE
 from .table3 import disagreement
 from .table4 import exponent, width_exponents
-from .verdicts import FAILS, PARTLY, UNDECIDED, Claim, listed, ordered, verdict
 
 
 def exactness(settings: Settings) -> Iterator[Claim]:
-    """Who equals whom."""
+    """Yield the claims about equal methods."""
     gap, far, drift = disagreement(settings), differences(settings), worst_drift(settings)
     yield Claim(
         "NR-RLS and IR-RLS equal the batch solution TER (Theorem 3.2, section 4.2.2)",
-        verdict(max(value for value, _ in gap.values()) < 0.0005),
+        assess(max(value for value, _ in gap.values()) < 0.0005),
         f"""Largest difference in G-mean from NR-RLS on any fold, by either rule:
         {", ".join(f"{m} {value:.6f} ({n} sets)" for m, (value, n) in gap.items())}.
         Equal in exact arithmetic; in doubles the printed recursion loses symmetry and drifts, up to
@@ -35,12 +35,12 @@ def exactness(settings: Settings) -> Iterator[Claim]:
     )
     yield Claim(
         "RLS equals LS",
-        verdict(far["RLS"] < 1e-6),
+        assess(far["RLS"] < 1e-6),
         f"Largest difference of a coefficient: {far['RLS']:.0e}.",
     )
     yield Claim(
         "AR-RLS does not equal TER",
-        verdict(far["AR-RLS"] > 1e-3),
+        assess(far["AR-RLS"] > 1e-3),
         f"""Largest difference of a coefficient: {far["AR-RLS"]:.2g}, with the reconstructed AR-RLS
         (the original is not available).""",
     )
@@ -81,7 +81,7 @@ def theory(settings: Settings) -> Iterator[Claim]:
     error = [float(row["root mean square error"]) for row in rows]
     yield Claim(
         "NR-RLS asymptotically recovers the weighted Bayes classifier (appendix A)",
-        verdict(error[-1] < 0.1 * error[0]),
+        assess(error[-1] < 0.1 * error[0]),
         f"""With features that can express any function of x, the distance of the score from the
         formula falls from {error[0]:.3f} at {int(rows[0]["rows"]):,} rows to {error[-1]:.4f} at
         {int(rows[-1]["rows"]):,}. On other features a linear model finds the nearest linear
@@ -91,7 +91,7 @@ def theory(settings: Settings) -> Iterator[Claim]:
     bayes, _, learned, flat = by_rule.values()
     yield Claim(
         "NR-RLS asymptotically recovers the optimal Bayes classifier (Lemma 3.5)",
-        verdict(learned["x decided unlike Bayes"] == "0"),
+        assess(learned["x decided unlike Bayes"] == "0"),
         f"""Its own proof shows the *weighted* Bayes classifier, which is another one where classes
         are unequal. With {100 * P.mean():.0f} % positives NR-RLS decides
         {learned["x decided unlike Bayes"]} of {len(P)} values of x unlike the optimal one. It errs
@@ -119,7 +119,7 @@ def theory(settings: Settings) -> Iterator[Claim]:
     cubic = power["NR-RLS"] > power["RLS"] + 0.5
     yield Claim(
         "The multiclass extension costs O(2cd²) (appendix B)",
-        verdict(grows < 1.3 and not cubic, PARTLY if grows < 1.3 else FAILS),
+        assess(grows < 1.3 and not cubic, PARTLY if grows < 1.3 else FAILS),
         f"""The copies cost c^{grows:.2f} ({float(first[name]):.0f} µs a row for {first["classes"]},
         {float(last[name]):.0f} for {last["classes"]}), but each d³ as printed, as above.""",
     )
@@ -127,7 +127,7 @@ def theory(settings: Settings) -> Iterator[Claim]:
     bound = 10.0 ** np.ceil(np.log10(2.0 * from_last))  # rounding differs between machines
     yield Claim(
         "With n⁺ = n⁻ = 1, never updated, NR-RLS heads to the LS objective (section 4.1)",
-        verdict(from_ls < 1e-3, PARTLY),
+        assess(from_ls < 1e-3, PARTLY),
         f"""It holds for the objective: with n⁺ = n⁻ = 1 in eq. (3) every row weighs 1, as in LS. It
         does not hold for the recursion: β = 1 makes each moment that of the last sample of its
         class. On 200 synthetic samples of 3 features the weights end {from_ls:.2g} from those of
@@ -143,13 +143,13 @@ def _several_classes(settings: Settings) -> Iterator[Claim]:
         if row["method"] == ENGINE:
             same.append(float(row["same as NR-RLS"]))
     told = "; ".join(
-        f"{name}: " + listed(ordered({m: v for m, v in by.items() if m != ENGINE}))
+        f"{name}: " + format_values(sort_values({m: v for m, v in by.items() if m != ENGINE}))
         for name, by in right.items()
     )
     first = [max(by, key=lambda m, by=by: by[m]) in ("NR-RLS", ENGINE) for by in right.values()]
     yield Claim(
         "NR-RLS can easily be extended to several classes (Lemma 3.5, appendix B)",
-        verdict(min(same) > 0.99, PARTLY),
+        assess(min(same) > 0.99, PARTLY),
         f"""It can: copies and one set of moments answer alike on {100 * min(same):.1f} % of the
         rows or more. The paper has no figure for it. Held-out accuracy on sets that scikit-learn
         bundles: {told}. NR-RLS is first on {sum(first)} of {len(first)}: one against the rest masks
@@ -158,7 +158,7 @@ def _several_classes(settings: Settings) -> Iterator[Claim]:
 
 
 def _never_updated() -> tuple[float, float]:
-    """How far Algorithm 1 with n⁺ = n⁻ = 1 is from LS, and from TER on the last of each class."""
+    """Return the distance of Algorithm 1 with n⁺ = n⁻ = 1 from LS and from TER of two rows."""
     rng = np.random.default_rng(0)
     y = rng.choice([-1.0, 1.0], 200)
     X = rng.random((200, 3)) + 0.2 * y[:, None]

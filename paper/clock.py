@@ -1,7 +1,7 @@
 """CPU time of training, weights at every step: the compiled loop alone.
 
 What comes before the loop is made outside of the clock: checks of the input, parameters (CW's
-normal quantile takes longer than a short stream), the empty state and the room to work in. Several
+normal quantile takes longer than a short stream), the empty state and the working memory. Several
 methods are measured in turn, round after round, and the best round of each counts, so that a
 disturbance of the machine hits all of them and lasts for none. The exact engine is called as it is,
 with the little Python around its blocks.
@@ -23,15 +23,15 @@ from counterpoise.stepwise import progressive
 from .protocol import Fold
 
 LABELS = np.array([-1, 1])
-LEAST = 2_000_000  # nanoseconds that a measurement takes at least, by repetition
-LONG = 100 * LEAST  # from which one measurement is enough
+MIN_NANOSECONDS = 2_000_000  # nanoseconds that a measurement takes at least, by repetition
+LONG = 100 * MIN_NANOSECONDS  # from which one measurement is enough
 ROUNDS = 5
 Learner = Callable[[Any], object]  # learns all rows into a state
 
 
 def seconds(rules: dict[str, Any], one: Fold) -> dict[str, float]:
     """CPU seconds to learn all rows of a fold, by name: the best of several rounds."""
-    made = {name: prepared(rule, one) for name, rule in rules.items()}
+    made = {name: make_timed_functions(rule, one) for name, rule in rules.items()}
     best = dict.fromkeys(made, np.inf)
     times = dict.fromkeys(made, 1)  # how often to repeat it, for a measurement to be believed
     for turn in range(ROUNDS):
@@ -39,7 +39,7 @@ def seconds(rules: dict[str, Any], one: Fold) -> dict[str, float]:
             if turn and best[name] > LONG:
                 continue
             took = _measure(begin, learn, times[name])
-            while took < LEAST and times[name] < 10_000:
+            while took < MIN_NANOSECONDS and times[name] < 10_000:
                 times[name] *= 4
                 took = _measure(begin, learn, times[name])
             best[name] = min(best[name], took / times[name])
@@ -54,8 +54,8 @@ def _measure(begin: Callable[[], Any], learn: Learner, times: int) -> int:
     return time.process_time_ns() - start
 
 
-def prepared(rule: Any, one: Fold) -> tuple[Callable[[], Any], Learner]:
-    """What makes an empty state, and what learns all rows of a fold into it."""
+def make_timed_functions(rule: Any, one: Fold) -> tuple[Callable[[], Any], Learner]:
+    """Return functions that create an empty state and that learn all rows of a fold."""
     return _engine(one) if isinstance(rule, BalancedRidgeClassifier) else _rule(rule, one)
 
 
@@ -64,14 +64,14 @@ def _rule(rule: Any, one: Fold) -> tuple[Callable[[], Any], Learner]:
     scores = np.empty(len(rows))
     kernel, parameters = rule._kernel()
     given = np.array([*parameters, 0.0])
-    room = np.empty(rule._work(rows.shape[1]))
+    work = np.empty(rule._work(rows.shape[1]))
 
     def begin() -> Any:
         return rule._reserve(rule._begin(rows.shape[1]), target)
 
     def learn(s: Any) -> None:
         kernel(
-            rows, target, weight, 0, scores, given, room,
+            rows, target, weight, 0, scores, given, work,
             s.stored.reshape(-1), s.w, s.S.reshape(-1), s.z.reshape(-1), s.n, 0, len(rows),
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ from . import tables
 from .datasets import load
 from .jobs import Settings, run
 from .methods import EXACT, FAMILY, METHODS
-from .protocol import Fold, fold, scaled
+from .protocol import Fold, fold, scale_features
 
 NAME = "mushroom"
 DRIFT = ("pima-diabetes", "wdbc", "sonar", "ionosphere", "musk-clean-1", "ozone-eight")
@@ -28,7 +28,7 @@ def weights(method: str, name: str) -> list[float]:
     """Weights after all rows of a set, in shuffled order; the constant comes last."""
     X, y = load(name)
     order = np.random.default_rng(0).permutation(len(y))
-    rule = METHODS[method]().fit(scaled(X, X)[order], y[order])
+    rule = METHODS[method]().fit(scale_features(X, X)[order], y[order])
     return _all_weights(rule).tolist()
 
 

@@ -1,4 +1,4 @@
-"""What else differs between the methods beside reweighting: the ridge, and the threshold.
+"""Differences between the methods other than reweighting: the ridge and the threshold.
 
 The same b is n/2 times stronger in NR-RLS, whose classes weigh 1 in all, than in RLS and AR-RLS,
 whose rows weigh 1. RLS decides at 0, which is not between the classes where they are unequal.
@@ -34,7 +34,7 @@ PARTS = (8, 4, 2, 1)  # the stream is cut at n/8, n/4, n/2 and n
 
 
 def confounds(name: str, seed: int) -> list[dict[str, Any]]:
-    """Of each half: held-out G-means of the variants, accuracies, distances of AR-RLS from TER."""
+    """Return G-means, accuracies and distances of AR-RLS from TER for each half."""
     X, y = load(name)
     found = []
     for half in (0, 1):
@@ -52,7 +52,7 @@ def confounds(name: str, seed: int) -> list[dict[str, Any]]:
             variants[m] = rule.fit(one.X, one.y).decision_function(one.X_test)
         variants[MIDPOINT] = scores[RLS] - midpoint(made[RLS], one)
         variants[DISCRIMINANT] = discriminant(one).decision_function(one.X_test)
-        variants[RIDGED] = ridged(one)
+        variants[RIDGED] = score_ridge_discriminant(one)
         g = {m: float(g_mean(one.y_test, f)) for m, f in variants.items()}
         found.append({"g_mean": g, "accuracy": accuracy, "distance": distances(one)})
     return found
@@ -82,7 +82,7 @@ def discriminant(one: Fold) -> LinearDiscriminantAnalysis:
     return LinearDiscriminantAnalysis(solver="lsqr", priors=[0.5, 0.5]).fit(one.X, one.y)
 
 
-def ridged(one: Fold, b: float = 1e-4) -> Vector:
+def score_ridge_discriminant(one: Fold, b: float = 1e-4) -> Vector:
     """Held-out scores of that discriminant with b added to the sum of the classes' covariances."""
     parts = [one.X[one.y < 0], one.X[one.y > 0]]
     means = [part.mean(axis=0) for part in parts]
@@ -93,7 +93,7 @@ def ridged(one: Fold, b: float = 1e-4) -> Vector:
 
 
 def distances(one: Fold) -> dict[str, list[float]]:
-    """Of AR-RLS from TER over the norm of TER at the parts: with the same b, and a matched one.
+    """Return relative distances of AR-RLS from TER along the stream, with equal and matched b.
 
     AR-RLS at t has the objective of TER times t/2, so that b = 2e-4/t in TER is its b = 1e-4.
     """
@@ -113,7 +113,7 @@ def distances(one: Fold) -> dict[str, list[float]]:
 
 
 def weights(rule: Any) -> Vector:
-    """Of the features and of the constant."""
+    """Return the coefficients of the features and of the constant."""
     return np.append(rule.coef_[0], rule.intercept_[0])
 
 
@@ -185,7 +185,7 @@ def furthest(found: dict[str, dict[str, float]]) -> float:
 
 
 def share_of_threshold(settings: Settings) -> float:
-    """How much of the lead of NR-RLS over RLS the threshold alone gives to RLS."""
+    """Return the share of the lead of NR-RLS over RLS that is due to the threshold."""
     g = {m: mean(by_set) for m, by_set in read(settings).items()}
     return (g[MIDPOINT] - g[RLS]) / (g[NR] - g[RLS])
 
@@ -246,7 +246,7 @@ Paired differences of the sets' means, and Wilcoxon's p:
 - **The threshold.** RLS with the same weights and its threshold at the midpoint of the class means
   has {mean(found[MIDPOINT]):.3f}: {100 * share_of_threshold(settings):.0f} % of the lead of NR-RLS
   over RLS.
-- **The linear discriminant.** With equal weight for both classes it is NR-RLS but for the ridge
+- **The linear discriminant.** With equal weight for both classes it is NR-RLS except for the ridge
   (docs/math.md has the proof). With the ridge: {mean(found[RIDGED]):.4f} against
   {mean(found[NR]):.4f}, and at most {apart:.4f} apart on any set, for NR-RLS has its ridge on the
   constant too. Without: {mean(found[DISCRIMINANT]):.4f}.

@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from .datasets import SETS, find, folders, known, remedy
+from .datasets import SETS, find, folders, get_data_set, remedy
 from .datasets.prepare import has_raw, prepare
 
 
@@ -58,7 +58,7 @@ def list_sets(as_json: bool) -> int:
 
 def show_set(name: str, as_json: bool) -> int:
     """Print the origin and the encoding of a set, and what to put where."""
-    one, path = known(name), find(name)
+    one, path = get_data_set(name), find(name)
     if as_json:
         print(json.dumps(_plain(name)))
         return 0
@@ -84,7 +84,7 @@ def prepare_sets(folder: Path, names: list[str], output: Path) -> int:
     """Turn raw files, as their public pages have them, into prepared ones, and verify those."""
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder")
-    wanted = [known(name) for name in names]
+    wanted = [get_data_set(name) for name in names]
     wanted = wanted or [one for one in SETS.values() if has_raw(one, folder)]
     if not wanted:
         raise FileNotFoundError(

@@ -47,7 +47,7 @@ def points(seed: int = 0):
     return X[order], y[order]
 
 
-def fitted(method: str, order: int, seed: int = 0):
+def fit_method(method: str, order: int, seed: int = 0):
     """A rule that has learned the points through a polynomial, and that polynomial."""
     X, y = points(seed)
     mapped = Polynomial(order).fit(X)
@@ -57,7 +57,7 @@ def fitted(method: str, order: int, seed: int = 0):
 def errors(method: str, order: int, seed: int = 0) -> tuple[int, int]:
     """Mistakes on negatives and on positives."""
     X, y = points(seed)
-    rule, mapped = fitted(method, order, seed)
+    rule, mapped = fit_method(method, order, seed)
     wrong = rule.predict(mapped.transform(X)) != y
     return int(wrong[y < 0].sum()), int(wrong[y > 0].sum())
 
@@ -150,14 +150,14 @@ the three, or the fewest alone.
                  by_draw, left=2)}
 
 Balancing trades mistakes on the common class for mistakes on the rare one: it lowers the sum of
-the two error *rates*, not the count of mistakes, whatever the printed example shows.
+the two error *rates*, not the count of mistakes, unlike the printed example.
 """  # fmt: skip
     tables.write_page(settings, settings.results / "figure1.md", text)
     tables.write(settings.figures / "figure1.svg", plots.svg(draw()))
 
 
 class Drawn(NamedTuple):
-    """Of one method over all draws."""
+    """Results of one method over all draws."""
 
     mistakes: float
     rates: float
@@ -166,7 +166,7 @@ class Drawn(NamedTuple):
 
 
 def over_draws(settings: Settings) -> dict[tuple[int, str], Drawn]:
-    """What the draws say, by order and method."""
+    """Return the results of the draws, by order and method."""
     wrong: dict[tuple[int, str], list[tuple[int, int]]] = {}
     for row in tables.read_csv(settings.results / "figure1_draws.csv"):
         counts = int(row["negatives wrong"]), int(row["positives wrong"])
@@ -200,7 +200,7 @@ def draw() -> Figure:
             *X[y > 0].T, marker="+", color="#222222", s=50, label="positive (16)", zorder=3
         )
         for method, title in groups.items():
-            rule, mapped = fitted(method, r)
+            rule, mapped = fit_method(method, r)
             f = rule.decision_function(mapped.transform(grid)).reshape(300, 300)
             drawn = plots.style(method)
             drawn["linestyle"] = DASHES[method]

@@ -24,7 +24,7 @@ def stage(settings: Settings) -> None:
     for name in settings.sets:
         runs = [f for (n, _), f in zip(listed, found, strict=True) if n == name]
         means[name] = {
-            method: {what: averaged(what, [r[method][what] for r in runs]) for what in PANELS}
+            method: {what: average_runs(what, [r[method][what] for r in runs]) for what in PANELS}
             for method in runs[0]
         }
     for file, panels in (("figure2", ("norm", "g_mean")), ("figure2_times", ("time",))):
@@ -43,8 +43,8 @@ def stage(settings: Settings) -> None:
         tables.write(settings.figures / f"samples-{name}.svg", plots.svg(draw(name, by_method)))
 
 
-def averaged(what: str, runs: list[list[float]]) -> np.ndarray:
-    """Mean over the runs; of times the median, for a disturbance of the machine is no mean."""
+def average_runs(what: str, runs: list[list[float]]) -> np.ndarray:
+    """Return the mean over the runs; for times the median, which is robust to disturbances."""
     return np.median(runs, axis=0) if what == "time" else np.mean(runs, axis=0)
 
 

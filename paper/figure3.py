@@ -117,7 +117,7 @@ names.
   names the critical difference is {critical_difference(9, 31):.3f} instead of
   {critical_difference(8, 31):.3f}, and the groups would be {line(nine_names())}. In both, NR-RLS
   and AR-RLS are connected: the difference between them is not significant, as the printed first
-  group says and the printed text denies.
+  group shows and the printed text denies.
 - **3(b)**: the printed groups are {line(PRINTED_B)}. They cannot follow from the printed Table 4,
   which has no ACOG. Without it, the printed times give {line(found["time-printed"].groups)}.
 

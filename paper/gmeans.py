@@ -19,8 +19,8 @@ def g_means(name: str, seed: int, stratified: bool, scale_on: str, full: bool) -
         one = fold(X, y, seed, half, stratified, scale_on)
         for method, make in METHODS.items():
             if method != "IR-RLS" or len(X) < LARGE or full:
-                judged = evaluate_fold(make(), one)
-                found.append([half, method, *(judged[rule] for rule in RULES)])
+                metrics = evaluate_fold(make(), one)
+                found.append([half, method, *(metrics[rule] for rule in RULES)])
     return found
 
 

@@ -1,9 +1,9 @@
-"""Work on both cores, in pieces whose results are kept, so that an interrupted run goes on.
+"""Work on both cores, in pieces whose results are kept, so that an interrupted run resumes.
 
 A piece is a function of this package and its arguments; its result is what JSON can hold. It is
 kept under a name made from its arguments and from all code that may decide about it: counterpoise
-as a whole, wherever its files lie, but for the folders of ``APART``, and, of this package, the
-function's file and every file that it imports. A change of any of them computes the piece anew.
+as a whole, wherever its files lie, except for the folders of ``APART``, and, of this package, the
+function's file and every file that it imports. A change of any of them computes the piece again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ QUICK = ("monks-3", "wpbc", "sonar", "breast-cancer-w", "blood-transfusion", "pi
 
 @dataclass(frozen=True)
 class Settings:
-    """What to run, and where results go."""
+    """Settings of a run and the folder of its results."""
 
     out: Path = ROOT
     runs: int = RUNS
@@ -71,7 +71,7 @@ class Settings:
 
     @property
     def tracked(self) -> bool:
-        """Whether these are the settings of the tracked results."""
+        """True if these are the settings of the tracked results."""
         return not (self.quick or self.full or self.stratified or self.scale_on != "train")
 
     def claim(self) -> None:
@@ -181,10 +181,10 @@ def _key(work: Callable[..., Any], arguments: tuple[Any, ...]) -> str:
 
 @cache
 def fingerprint(root: Path, file: Path) -> str:
-    """Of a package and of a file: all code that may decide about a result of its functions."""
+    """Return a hash of all code that can influence the result of a function."""
     versions = f"{np.__version__} {scipy.__version__} {sklearn.__version__}"
     seen = hashlib.sha256(versions.encode())
-    for path in [*deciding(root), *imported(file)]:
+    for path in [*deciding(root), *list_imports(file)]:
         seen.update(path.read_bytes())
     return seen.hexdigest()
 
@@ -196,7 +196,7 @@ def deciding(root: Path) -> list[Path]:
     return [path for path in found if apart.isdisjoint([path, *path.parents])]
 
 
-def imported(file: Path) -> list[Path]:
+def list_imports(file: Path) -> list[Path]:
     """Return a file of a package and the files that it imports by relative names, recursively."""
     found: dict[Path, None] = {}
     todo = [file]

@@ -1,6 +1,6 @@
 """The paper's methods under its protocol: one constant feature, order 1, b = 1e-4, one pass.
 
-Where the paper says nothing about a parameter it has the rule's default, which is LIBOL's where
+If the paper does not mention a parameter, it has the rule's default, which is LIBOL's where
 LIBOL has one. docs/algorithms.md gives the reason of ACOG's, and the reading that AR-RLS is.
 """
 
@@ -31,7 +31,7 @@ TABLE_4 = ["PE", "PA", "CW", "AROW", "ACOG", "RLS", "AR-RLS", "IR-RLS", "NR-RLS"
 FAMILY = ["LS", "RLS", "TER", "AR-RLS", "IR-RLS", "NR-RLS"]
 FIRST_ORDER = ["PE", "PA"]
 LARGE = 10_000  # rows from which IR-RLS, whose cost grows with every row, runs on a prefix only
-SMALL = 1_000  # rows below which the paper calls a set small
+SMALL_SET_ROWS = 1_000  # rows below which the paper calls a set small
 STAND_INS = (24, 25, 26)  # numbers of the sets that stand for the paper's 20 Newsgroups
 SIX = (4, 17, 22, 23, 30, 31)  # the paper's highly imbalanced ones
 ROUNDING = 0.001  # of means that are printed to three decimals

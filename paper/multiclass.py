@@ -68,8 +68,8 @@ class OneMoments:
         return labels
 
 
-def bundled(name: str, seed: int) -> list[dict[str, list[float]]]:
-    """Of each half: held-out accuracy and mean recall of the classes, by method."""
+def evaluate_bundled(name: str, seed: int) -> list[dict[str, list[float]]]:
+    """Return held-out accuracy and mean recall of each half, by method."""
     X, y = BUNDLED[name](return_X_y=True)
     found = []
     for half in (0, 1):
@@ -126,7 +126,9 @@ def stage(settings: Settings) -> None:
     told = "; ".join(f"{m}: c^{e:.2f}" for m, e in power.items())
     listed = [(name, seed) for name in BUNDLED for seed in range(settings.runs)]
     pieces: dict[str, list[dict[str, list[float]]]] = {name: [] for name in BUNDLED}
-    for (name, _), halves in zip(listed, run(settings, "Appendix B", bundled, listed), strict=True):
+    for (name, _), halves in zip(
+        listed, run(settings, "Appendix B", evaluate_bundled, listed), strict=True
+    ):
         pieces[name] += halves
     methods = list(pieces["iris"][0])
     right = {

@@ -15,11 +15,11 @@ from . import tables
 from .datasets import SETS, load
 from .jobs import Settings, run
 from .methods import LARGE, METHODS, ROUNDING, STAND_INS
-from .protocol import RULES as JUDGED
-from .protocol import Fold, evaluate_fold, fold, g_mean, scaled
+from .protocol import RULES as PROTOCOLS
+from .protocol import Fold, evaluate_fold, fold, g_mean, scale_features
 
 ORDERS = (1, 2, 3, 4, 5, 6)
-MOST = 1000  # terms up to which the complete polynomial is run
+MAX_TERMS = 1000  # terms up to which the complete polynomial is run
 RULES = {"RLS": online.LS, "AR-RLS": online.ARRLS, "NR-RLS": online.TER}  # batch where it is equal
 MAPS = {"reduced": ReducedPolynomial, "complete": Polynomial}
 STOCHASTIC = ("PE", "PA", "CW", "AROW", "ACOG")
@@ -34,11 +34,11 @@ def order_g_means(name: str, seed: int) -> list[list]:
         one = fold(X, y, seed, half)
         for kind, make in MAPS.items():
             for r in ORDERS:
-                if kind == "complete" and terms(X.shape[1], r, reduced=False) > MOST:
+                if kind == "complete" and terms(X.shape[1], r, reduced=False) > MAX_TERMS:
                     break
                 mapped = make(r).fit(one.X)
                 Z, Z_test = mapped.transform(one.X), mapped.transform(one.X_test)
-                Z, Z_test = scaled(Z, Z), scaled(Z_test, Z)
+                Z, Z_test = scale_features(Z, Z), scale_features(Z_test, Z)
                 scores = [rule().fit(Z, one.y).decision_function(Z_test) for rule in RULES.values()]
                 found.append([half, kind, r, *(float(g_mean(one.y_test, f)) for f in scores)])
     return found
@@ -53,10 +53,12 @@ def stochastic_g_means(name: str, seed: int, methods: Sequence[str] = STOCHASTIC
         for r in LOW:
             mapped = ReducedPolynomial(r).fit(one.X)
             Z, Z_test = mapped.transform(one.X), mapped.transform(one.X_test)
-            part = Fold(seed, half, scaled(Z, Z), one.y, scaled(Z_test, Z), one.y_test)
+            part = Fold(
+                seed, half, scale_features(Z, Z), one.y, scale_features(Z_test, Z), one.y_test
+            )
             for method in methods:
-                judged = evaluate_fold(METHODS[method](), part)
-                found.append([half, r, method, *(judged[rule] for rule in JUDGED)])
+                metrics = evaluate_fold(METHODS[method](), part)
+                found.append([half, r, method, *(metrics[rule] for rule in PROTOCOLS)])
     return found
 
 
@@ -91,16 +93,18 @@ def stage(settings: Settings) -> None:
     for (name, _), pieces in zip(
         listed, run(settings, "Orders, stochastic", stochastic_g_means, listed), strict=True
     ):
-        for _, r, method, *judged in pieces:
-            by_hand.setdefault((name, r, method), []).append(judged)
+        for _, r, method, *metrics in pieces:
+            by_hand.setdefault((name, r, method), []).append(metrics)
     tables.write_csv(
-        settings.results / "orders_online.csv", ["no", "set", "order", "method", *JUDGED],
+        settings.results / "orders_online.csv", ["no", "set", "order", "method", *PROTOCOLS],
         [[SETS[n].number, n, r, m, *(f"{g:.4f}" for g in np.nanmean(v, axis=0))]
          for (n, r, m), v in by_hand.items()],
     )  # fmt: skip
     mean = averages(settings)
     low = stochastic(settings)
-    by_rule = [[m, *(f"{low[rule][m, r]:.3f}" for rule in JUDGED for r in LOW)] for m in STOCHASTIC]
+    by_rule = [
+        [m, *(f"{low[rule][m, r]:.3f}" for rule in PROTOCOLS for r in LOW)] for m in STOCHASTIC
+    ]
     fits = fit(settings)
     fitted = [
         [f"{kind}, order {r}", *(f"{n} of {of} ({gap:.3f})" for n, of, gap in
@@ -120,7 +124,7 @@ def stage(settings: Settings) -> None:
     text = f"""# Polynomial orders 1 to 6
 
 Held-out G-mean, averaged over the sets that have every order: the reduced model on all, the
-complete polynomial where its sixth order has at most {MOST} terms. {settings.runs} runs of two
+complete polynomial where its sixth order has at most {MAX_TERMS} terms. {settings.runs} runs of two
 folds, one run on sets of {LARGE:,} rows and more. RLS and NR-RLS by their batch solutions, which
 they equal; b = 1e-4 at every order. The terms are scaled to [0, 1] once more, on the training
 half: powers of the sum of all features would reach 1e10 and more without.
@@ -129,7 +133,7 @@ half: powers of the sum of all features would reach 1e10 and more without.
 
 ## The order of the printed table
 
-The paper does not say which order its tables have. On how many of the sets that are the paper's
+The paper does not mention the order of its tables. On how many of the sets that are the paper's
 each order comes within the printed ± (and {ROUNDING}), and the mean distance from the printed
 means. {fitting(settings)}
 
@@ -139,7 +143,7 @@ means. {fitting(settings)}
 
 Mean G-mean with the reduced model, all with their defaults.
 
-{tables.markdown(["method", *(f"{rule}, order {r}" for rule in JUDGED for r in LOW)], by_rule)}
+{tables.markdown(["method", *(f"{rule}, order {r}" for rule in PROTOCOLS for r in LOW)], by_rule)}
 
 ## Set by set
 
@@ -165,10 +169,10 @@ def averages(settings: Settings) -> dict[tuple[str, str, int], float]:
 
 
 def stochastic(settings: Settings) -> dict[str, dict[tuple[str, int], float]]:
-    """Mean over the sets of the stochastic rules by rule of judging, method and order."""
-    found: dict[str, dict[tuple[str, int], list[float]]] = {rule: {} for rule in JUDGED}
+    """Mean over the sets of the stochastic rules by protocol, method and order."""
+    found: dict[str, dict[tuple[str, int], list[float]]] = {rule: {} for rule in PROTOCOLS}
     for row in tables.read_csv(settings.results / "orders_online.csv"):
-        for rule in JUDGED:
+        for rule in PROTOCOLS:
             key = (row["method"], int(row["order"]))
             found[rule].setdefault(key, []).append(float(row[rule]))
     return {rule: {k: float(np.mean(v)) for k, v in by.items()} for rule, by in found.items()}

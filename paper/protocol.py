@@ -56,7 +56,7 @@ def halves(
     return order[first], order[~first]
 
 
-def scaled(X: Matrix, by: Matrix) -> Matrix:
+def scale_features(X: Matrix, by: Matrix) -> Matrix:
     """Map the features of X to [0, 1] by the extremes of the rows of ``by``; a constant feature
     becomes 0.
     """
@@ -72,9 +72,16 @@ def fold(
     if scale_on not in ("train", "all"):
         raise ValueError(f"scale_on must be 'train' or 'all', not {scale_on!r}")
     parts = halves(y, run, stratified)
-    learned, judged = parts[half], parts[1 - half]
+    learned, tested = parts[half], parts[1 - half]
     by = X if scale_on == "all" else X[learned]
-    return Fold(run, half, scaled(X[learned], by), y[learned], scaled(X[judged], by), y[judged])
+    return Fold(
+        run,
+        half,
+        scale_features(X[learned], by),
+        y[learned],
+        scale_features(X[tested], by),
+        y[tested],
+    )
 
 
 def folds(

@@ -13,7 +13,7 @@ from . import tables
 from .datasets import SETS, load
 from .jobs import Settings, run
 from .methods import LARGE, ROUNDING, STAND_INS
-from .protocol import folds, g_mean, halves, scaled
+from .protocol import folds, g_mean, halves, scale_features
 
 RULES = {"RLS": online.LS, "AR-RLS": online.ARRLS, "NR-RLS": online.TER}  # batch where it is equal
 
@@ -51,7 +51,7 @@ def third_level(X: Matrix) -> Matrix:
 
 def by_column(X: Matrix, part: Matrix) -> Matrix:
     """The protocol's scaling."""
-    return scaled(X, part)
+    return scale_features(X, part)
 
 
 def by_matrix(X: Matrix, part: Matrix) -> Matrix:
@@ -97,11 +97,11 @@ def reading(name: str, coding: str, scaling: str, b: float, runs: int) -> list[l
     for seed in range(runs):
         parts = halves(y, seed)
         for half in (0, 1):
-            learned, judged = parts[half], parts[1 - half]
+            learned, tested = parts[half], parts[1 - half]
             A = SCALINGS[scaling](X[learned], X[learned])
-            B = SCALINGS[scaling](X[judged], X[learned])
+            B = SCALINGS[scaling](X[tested], X[learned])
             fitted = [rule(ridge=b).fit(A, y[learned]) for rule in RULES.values()]
-            found.append([float(g_mean(y[judged], f.decision_function(B))) for f in fitted])
+            found.append([float(g_mean(y[tested], f.decision_function(B))) for f in fitted])
     return found
 
 

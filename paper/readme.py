@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import acog, confounds, readings, tables, tuned
+from .assessments import format_values, names, p_of, sort_values
 from .claims_accuracy import pairs
 from .claims_cost import time_trend
 from .coefficients import INVERSES, worst_drift
@@ -13,9 +14,8 @@ from .jobs import Settings
 from .methods import EXACT, ROUNDING, STAND_INS, TABLE_3
 from .protocol import RULES
 from .rank_tests import Comparison
-from .table3 import Cell, averages, cells, comparable, disagreement, favoured, misses
+from .table3 import Cell, averages, cells, comparable, disagreement, match_protocols, misses
 from .table4 import read
-from .verdicts import listed, names, ordered, p_of
 
 AVERAGES = ["method", "held-out", "held-out, tuned", "progressive", "printed, same sets",
             "printed, all 31"]  # fmt: skip
@@ -51,17 +51,17 @@ def stage(settings: Settings) -> None:
 
 Every table and figure of Se-In Jang, "Deterministic Online Classification: Non-iteratively
 Reweighted Recursive Least-Squares for Binary Class Rebalancing", ICML 2023, from the code of this
-repository, with our figures beside the printed ones. The method is called NR-RLS. `make paper`
-writes all of it anew; {guide} says how to run a part. This page is written by the last stages too.
+repository, with our figures next to the printed ones. The method is called NR-RLS. `make paper`
+writes all of it; {guide} describes how to run a part. This page is written by the last stages too.
 [report.html](report.html) has all of it on one page, and [claims.md](claims.md)
-{"what was seen of" if settings.quick else "a verdict on"} each claim.
+{"figures on" if settings.quick else "an assessment of"} each claim.
 
 ## What was run
 
 {settings.runs} runs of two folds (seeds 0 to {settings.runs - 1}) on {len(settings.sets)} data
 sets, folds {"stratified" if settings.stratified else "not stratified"}, features scaled to [0, 1]
 on {scale}, order 1 with a constant feature, b = 1e-4, one pass in shuffled order. Every method is
-judged by two rules:
+evaluated by two protocols:
 
 - **held-out**: the final model on the other half;
 - **progressive**: each row of the training half scored just before it is learned.
@@ -87,7 +87,9 @@ half ([results/tuned.md](results/tuned.md)). Best in bold.
 
 def _averages(settings: Settings, found: Cells) -> list[list[str]]:
     held, progressive = (averages(found, rule) for rule in RULES)
-    told = {row["method"]: row for row in tables.printed("table3") if row["no"] == "average"}
+    told = {
+        row["method"]: row for row in tables.read_printed_table("table3") if row["no"] == "average"
+    }
     picked = tuned.averages(tuned.read(settings), f"tuned {RULES[0]}")
     columns = [[held[m][0], picked[m], progressive[m][0], held[m][3]] for m in TABLE_3]
     shown = tables.bold(columns, "{:.3f}")
@@ -110,7 +112,7 @@ def _agrees(settings: Settings, found: Cells) -> str:
     ours, printed = (sorted(family, key=lambda m, k=k: -held[m][k]) for k in (0, 3))
     order = "as printed" if ours == printed else f"{' > '.join(ours)}, not {' > '.join(printed)}"
     same = comparisons(settings)["gmean-printed"].groups == PRINTED_A
-    trend = listed(time_trend(settings), 2)
+    trend = format_values(time_trend(settings), 2)
     rows = tables.read_csv(settings.results / "bayes.csv")
     error = [float(row["root mean square error"]) for row in rows]
     return f"""## What agrees
@@ -131,7 +133,7 @@ def _agrees(settings: Settings, found: Cells) -> str:
 
 def _differs(settings: Settings, found: Cells) -> str:
     one = comparisons(settings)["gmean-held-out"]
-    parts = ["## What does not, and what we think why", _mixed(settings, found, one)]
+    parts = ["## What does not, and what we think why", _describe_mixed_rules(settings, found, one)]
     parts += [_confounds(settings), _acog(settings), _misses(settings, found)]
     times, drift = read(settings), worst_drift(settings)
     ratio = np.array([t["NR-RLS"] / t["RLS"] for t in times.values()])
@@ -167,14 +169,14 @@ the batch solution, relatively, with explicit inverses as printed, up to {drift[
 ([results/coefficients.md](results/coefficients.md)), which takes {1 / engine.max():.2f} to
 {1 / engine.min():.2f} times the time of that recursion.
 
-**The theory.** Lemma 3.5 holds for the *weighted* Bayes classifier, and eq. (27) lacks the
+**The theory.** Lemma 3.5 holds for the *weighted* Bayes classifier, and eq. (27) does not have the
 indicator of the class ([results/bayes.md](results/bayes.md)).
 
 **20 Newsgroups** (rows 24 to 26) are stand-ins: the paper's reduction of the texts to three
 features is unpublished, so those rows are not to be compared.
 
 **Categories and missing values** are coded as [results/table2.md](results/table2.md) and
-`python -m paper data show NAME` say. Where the paper coded them otherwise, its figures differ.
+`python -m paper data show NAME` describe. Where the paper coded them otherwise, its figures differ.
 
 **Figure 3(b)** ranks ACOG, whose times Table 4 does not print, so it cannot follow from Table 4.
 [Table 4](results/table4.md) has other oddities.
@@ -184,8 +186,8 @@ more than two standard errors below the printed mean: {lower}. And the ranks abo
     return "\n\n".join(part for part in parts if part)
 
 
-def _mixed(settings: Settings, found: Cells, one: Comparison) -> str:
-    looks = favoured(found)
+def _describe_mixed_rules(settings: Settings, found: Cells, one: Comparison) -> str:
+    looks = match_protocols(found)
     clear = [m for m, look in looks.items() if look.progressive and m != "ACOG"]
     fits = acog.fit(settings)
     best = [max(fits[key, r][0] for key, r in fits if r == rule) for rule in RULES]
@@ -193,7 +195,9 @@ def _mixed(settings: Settings, found: Cells, one: Comparison) -> str:
         clear.append("ACOG")
     open_ = [m for m in looks if m not in clear]
     other = f"Of {names(open_)} this is not shown. " if open_ else ""
-    told = {row["method"]: row for row in tables.printed("table3") if row["no"] == "average"}
+    told = {
+        row["method"]: row for row in tables.read_printed_table("table3") if row["no"] == "average"
+    }
     away = ", ".join(
         f"{m} {look.distance[0]:.3f} / {look.distance[1]:.3f}" for m, look in looks.items()
         if m != "ACOG"
@@ -206,7 +210,7 @@ distance of our G-means from the printed, held-out / progressive: {away}; ACOG i
 {best[0]} / {best[1]} sets at best. So for {names(clear)} the table most likely compares
 progressive figures with
 held-out figures of the least-squares family, which had learned everything before it was
-judged. By one rule for all, the average rank of NR-RLS is {one.average["NR-RLS"]:.2f} held-out,
+evaluated. By one protocol the average rank of NR-RLS is {one.average["NR-RLS"]:.2f} held-out,
 printed {told["NR-RLS"]["rank"]},
 and AROW's is {one.average["AROW"]:.2f}, printed {told["AROW"]["rank"]} (critical difference
 {one.difference:.2f}). By pairs, Wilcoxon's p of NR-RLS against each with Holm's correction,
@@ -244,7 +248,7 @@ unequal classes. Mean held-out G-means, and Wilcoxon's p over the sets:
 {100 * confounds.share_of_exactness(settings):.0f} % of the lead of NR-RLS over AR-RLS is left at
 ridges that are the same on every fold, and {100 * confounds.share_of_threshold(settings):.0f} % of
 its lead over RLS is the threshold. With a constant feature NR-RLS *is* the linear
-discriminant with equal priors, but for its ridge. Its accuracy is {right["NR-RLS"]:.4f}, that of
+discriminant with equal priors, except for its ridge. Its accuracy is {right["NR-RLS"]:.4f}, that of
 RLS
 {right["RLS"]:.4f}: balancing is for both classes alike, not for the number of right answers
 ([results/confounds.md](results/confounds.md))."""
@@ -270,8 +274,8 @@ totals known in advance its progressive figures are within the printed ± on
 {best[0]}, learning rate {best[1]:g}, ρ of the {best[2]}) on {by_count[best][0]}
 ([results/acog.md](results/acog.md)). Mean held-out G-mean: {np.mean(told):.3f} with those settings,
 {default["ACOG"]:.3f} with our defaults, {picked["ACOG"]:.3f} tuned. All methods tuned:
-{listed(ordered({m: v for m, v in picked.items() if m in TABLE_3}))}. That order decides nothing
-about NR-RLS and AR-RLS: what picks, the progressive G-mean, favors a ridge that decays."""
+{format_values(sort_values({m: v for m, v in picked.items() if m in TABLE_3}))}. That order decides
+nothing about NR-RLS and AR-RLS: what picks, the progressive G-mean, favors a ridge that decays."""
 
 
 def _misses(settings: Settings, found: Cells) -> str:

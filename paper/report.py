@@ -64,7 +64,7 @@ def stage(settings: Settings) -> None:
         made = made.replace("<table>", '<div class="table"><table>').replace(
             "</table>", "</table></div>"
         )
-        for k in (3, 2, 1) if body else ():  # headings one level down, but for the first
+        for k in (3, 2, 1) if body else ():  # headings one level down, except the first
             made = made.replace(f"<h{k}>", f"<h{k + 1}>").replace(f"</h{k}>", f"</h{k + 1}>")
         body.append(f'<section id="{name}">{made}{_images(settings, figures)}</section>')
 
@@ -78,9 +78,9 @@ def stage(settings: Settings) -> None:
 
 Norm of the weights, G-mean on the held-out half and CPU time of each arriving sample at 200 values
 of t (all, where there are fewer), mean of the runs' first halves, of times the median. Legends:
-mean ± deviation over the samples. LS and TER, found anew from all rows at each t, are drawn as
+mean ± deviation over the samples. LS and TER, computed from all rows at each t, are drawn as
 bands, on which the recursions that equal them lie; they are left out on the three large sets, as
-printed; where IR-RLS runs on the first rows only, the title says so. Times were taken while the
+printed; where IR-RLS runs on the first rows only, the title shows it. Times were taken while the
 other core was busy.
 """
     section("Figure 2 and appendix", text, stages)

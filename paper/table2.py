@@ -1,4 +1,4 @@
-"""Table 2: the data sets, ours beside the printed sizes and ratios."""
+"""Table 2: the data sets, ours next to the printed sizes and ratios."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def half_ratio(name: str) -> float:
 
 def stage(settings: Settings) -> None:
     """Write results/table2.csv and results/table2.md."""
-    printed = {int(row["no"]): row for row in tables.printed("table2")}
+    printed = {int(row["no"]): row for row in tables.read_printed_table("table2")}
     expected = run(settings, "Table 2", half_ratio, [(name,) for name in settings.sets])
     head = ["no", "set", "rows", "printed rows", "features", "printed features", "positives",
             "negatives", "ratio", "mean ratio of halves", "printed ratio"]  # fmt: skip

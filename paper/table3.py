@@ -1,4 +1,4 @@
-"""Table 3: G-means and ranks by both rules beside the printed ones; the six of the appendix."""
+"""Table 3: G-means and ranks by both rules next to the printed ones; the six of the appendix."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from . import gmeans, tables
+from .assessments import LEVEL
 from .datasets import SETS
 from .jobs import Settings
-from .methods import EXACT, LARGE, ROUNDING, SIX, SMALL, STAND_INS, TABLE_3
+from .methods import EXACT, LARGE, ROUNDING, SIX, SMALL_SET_ROWS, STAND_INS, TABLE_3
 from .protocol import RULES
 from .rank_tests import compare, wilcoxon_p
-from .verdicts import LEVEL
 
 FLOOR = 0.0005  # of a standard error: means are printed to three decimals
 
@@ -45,7 +45,7 @@ class Cell:
 
     @property
     def within(self) -> bool:
-        """Whether the difference is at most the printed deviation, and 0.001 for rounding."""
+        """Return True if the difference is at most the printed deviation and 0.001."""
         return abs(self.difference) <= self.printed_deviation + ROUNDING
 
     @property
@@ -94,8 +94,8 @@ def disagreement(settings: Settings) -> dict[str, tuple[float, int]]:
     return found
 
 
-class Favoured(NamedTuple):
-    """Held-out and progressive figures of one method beside the printed ones."""
+class ProtocolMatch(NamedTuple):
+    """Held-out and progressive figures of one method next to the printed ones."""
 
     distance: tuple[float, float]
     near: tuple[int, int]
@@ -105,9 +105,7 @@ class Favoured(NamedTuple):
 
     @property
     def progressive(self) -> bool:
-        """Whether all figures are nearer to the printed ones by the progressive rule, and the
-        distances significantly.
-        """
+        """Return True if the progressive figures are nearer, and significantly so."""
         gaps = [abs(np.log(s / self.printed_spread)) for s in self.spread]
         return (
             self.distance[1] < self.distance[0]
@@ -117,8 +115,8 @@ class Favoured(NamedTuple):
         )
 
 
-def favoured(found: dict[tuple[str, str, str], Cell]) -> dict[str, Favoured]:
-    """By which rule the printed column of each stochastic method looks more likely."""
+def match_protocols(found: dict[tuple[str, str, str], Cell]) -> dict[str, ProtocolMatch]:
+    """Compare the printed column of each stochastic method with both protocols."""
     numbers = comparable(found)
     result = {}
     for m in TABLE_3[:5]:
@@ -127,7 +125,7 @@ def favoured(found: dict[tuple[str, str, str], Cell]) -> dict[str, Favoured]:
             for rule in RULES
         ]
         away = [np.array([abs(c.difference) for c in cells]) for cells in own]
-        result[m] = Favoured(
+        result[m] = ProtocolMatch(
             tuple(float(np.mean(values)) for values in away),
             tuple(sum(c.within for c in cells) for cells in own),
             tuple(float(np.mean([c.deviation for c in cells])) for cells in own),
@@ -177,8 +175,8 @@ def scale_groups(settings: Settings) -> dict[str, tuple[int, ...]]:
     """The paper's small, medium and large sets, by number."""
     sizes = {SETS[name].number: SETS[name].size for name in settings.sets}
     groups = {
-        "small (under 1,000 rows)": lambda n: n < SMALL,
-        "medium (under 10,000)": lambda n: SMALL <= n < LARGE,
+        "small (under 1,000 rows)": lambda n: n < SMALL_SET_ROWS,
+        "medium (under 10,000)": lambda n: SMALL_SET_ROWS <= n < LARGE,
         "large": lambda n: n >= LARGE,
     }
     made = {title: tuple(no for no, n in sizes.items() if f(n)) for title, f in groups.items()}
@@ -251,7 +249,7 @@ throughout; [tuned.md](tuned.md) has every method tuned."""
 
 
 def _six(found: dict[tuple[str, str, str], Cell]) -> str:
-    told = {row["method"]: row for row in tables.printed("six")}
+    told = {row["method"]: row for row in tables.read_printed_table("six")}
     names = [n for n in dict.fromkeys(c.name for c in found.values()) if SETS[n].number in SIX]
     sizes = [
         [SETS[n].number, n, f"{SETS[n].size:,}", SETS[n].dimension, f"{SETS[n].ratio:.3f}"]
@@ -259,7 +257,7 @@ def _six(found: dict[tuple[str, str, str], Cell]) -> str:
     ]
     parts = ["""# The highly imbalanced six
 
-Sizes, and G-means by both rules beside the printed ones. The ± of the last row is the deviation of
+Sizes, and G-means by both rules next to the printed ones. The ± of the last row is the deviation of
 the means over the six sets, as the paper prints it here; in its Table 3 it prints the mean of the
 deviations instead.""",
              tables.markdown(["no", "set", "rows", "features", "ratio"], sizes, 2)]  # fmt: skip

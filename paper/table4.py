@@ -34,7 +34,7 @@ def stage(settings: Settings) -> None:
         row: list[object] = [SETS[name].number, name]
         for method in COLUMNS:
             values = by_set[name].get(method)
-            row.append(f"{np.mean(values):.4g}" if values else f"{extrapolated(grown[name]):.4g}")
+            row.append(f"{np.mean(values):.4g}" if values else f"{extrapolate(grown[name]):.4g}")
         rows.append([*row, "no" if "IR-RLS" in by_set[name] else "yes"])
     tables.write_csv(
         settings.results / "table4.csv", ["no", "set", *COLUMNS, "IR-RLS extrapolated"], rows
@@ -52,7 +52,7 @@ def stage(settings: Settings) -> None:
     tables.write_page(settings, settings.results / "table4.md", _page(settings))
 
 
-def extrapolated(measured: list[list[float]]) -> float:
+def extrapolate(measured: list[list[float]]) -> float:
     """Seconds on the whole stream: the cost of a revisited row, times the rows revisited."""
     touched = np.array([row[1] for row in measured[:-1]])
     took = np.array([row[2] for row in measured[:-1]])
@@ -89,7 +89,7 @@ def width_exponents(settings: Settings) -> dict[str, float]:
 
 
 def oddities(seconds: dict[tuple[int, str], float]) -> dict[str, float]:
-    """How many times slower German is than sets 20 and 22, for each row, by method.
+    """Return the time per row of German relative to sets 20 and 22, by method.
 
     The times of 20 and 22 for a row are interpolated, in logarithms, at German's 24 features.
     """
@@ -103,12 +103,12 @@ def oddities(seconds: dict[tuple[int, str], float]) -> dict[str, float]:
 
 
 def first_set() -> dict[str, float]:
-    """How many times longer the printed times of set 1 are than those of set 2, its like."""
+    """Return the printed times of set 1 relative to those of the similar set 2."""
     printed = tables.printed_times()
     return {m: printed[1, m] / printed[2, m] for m in COLUMNS if (1, m) in printed}
 
 
-def shown(value: float) -> str:
+def format_number(value: float) -> str:
     """A number with three digits."""
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
@@ -130,8 +130,8 @@ def _rows(settings: Settings, of: str) -> list[list[object]]:
         for method in COLUMNS:
             told = printed.get((numbers[name], method))
             star = "*" if method == "IR-RLS" and name in guessed else ""
-            beside = f" [{shown(told / told_by)}]" if told is not None else ""
-            row.append(f"{shown(values[method] / by)}{star}{beside}")
+            printed_cell = f" [{format_number(told / told_by)}]" if told is not None else ""
+            row.append(f"{format_number(values[method] / by)}{star}{printed_cell}")
         rows.append(row)
     mean = {m: float(np.mean([v[m] for v in times.values()])) for m in COLUMNS}
     told_mean = {
@@ -141,8 +141,10 @@ def _rows(settings: Settings, of: str) -> list[list[object]]:
     row = ["", "**average**" if of == "times" else "**ratio of the averages**"]
     for m in COLUMNS:
         by, told_by = (mean["RLS"], told_mean["RLS"]) if of == "ratios" else (1e-3, 1e-3)
-        beside = f" [{shown(told_mean[m] / told_by)}]" if m in told_mean else ""
-        row.append(f"{shown(mean[m] / by)}{'*' if m == 'IR-RLS' and guessed else ''}{beside}")
+        printed_cell = f" [{format_number(told_mean[m] / told_by)}]" if m in told_mean else ""
+        row.append(
+            f"{format_number(mean[m] / by)}{'*' if m == 'IR-RLS' and guessed else ''}{printed_cell}"
+        )
     return [*rows, row]
 
 
@@ -177,7 +179,7 @@ and so is what an average has of it. Fitted to the prefixes alone, the total tim
 
 Mean CPU time over {settings.runs} runs (the first half of each) to learn a half with weights at
 every step, one process, one BLAS thread. The compiled loop alone: checks of the input, parameters,
-the empty state and room to work in are made before the clock starts. All methods are measured in
+the empty state and working memory are made before the clock starts. All methods are measured in
 turn, five rounds, and the best round of each counts (the first alone, where it takes 0.2 s or
 more). The last column is our exact engine, which has the weights of NR-RLS, with the little Python
 around its blocks; NR-RLS is the recursion as printed. In brackets what is printed. Times of two
@@ -198,7 +200,7 @@ though the paper ranks it in Figure 3(b).
 
 - **German (21)** is printed much slower than its neighbours. Times of a row over those of sets 20
   and 22, interpolated at its 24 features: {odd}. The least-squares family alone is hit, so the set
-  was perhaps run with other features, or beside other work.{here}
+  was perhaps run with other features, or next to other work.{here}
 - **Monks-3 (1)** is printed slower than Monks-1 (2), which has as many rows and features. One over
   the other: {late}. It was the first to run: most likely the time of a warm-up.
 

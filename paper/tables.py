@@ -21,14 +21,14 @@ def write(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-QUICK = """**A quick run**: a few sets, two runs. It shows that all of this works. Its figures say
-nothing about the paper, so it gives no verdicts."""
+QUICK = """**A quick run**: a few sets, two runs. It shows that all of this works. Its figures are
+not about the paper, so it gives no assessments."""
 
 
 def write_page(settings: Any, path: Path, text: str) -> None:
     """Write Markdown whose paragraphs and list items are filled to lines of equal length.
 
-    The page of a quick run says so under its title.
+    The page of a quick run has a note under its title.
     """
     first, *rest = text.strip().split("\n\n")
     blocks = []
@@ -37,11 +37,11 @@ def write_page(settings: Any, path: Path, text: str) -> None:
             blocks.append(block)
             continue
         items = re.split(r"\n(?=- )", block)
-        blocks.append("\n".join(_filled(item) for item in items))
+        blocks.append("\n".join(_wrap(item) for item in items))
     write(path, "\n\n".join(block for block in blocks if block) + "\n")
 
 
-def _filled(text: str) -> str:
+def _wrap(text: str) -> str:
     return textwrap.fill(
         " ".join(text.split()), 100, subsequent_indent="  " if text.startswith("- ") else "",
         break_long_words=False, break_on_hyphens=False,
@@ -88,7 +88,7 @@ def bold(values: list[list[float]], form: str, best: str = "high") -> list[list[
     return shown
 
 
-def printed(name: str) -> list[dict[str, str]]:
+def read_printed_table(name: str) -> list[dict[str, str]]:
     """Read one of the paper's tables as printed."""
     return read_csv(PRINTED / f"{name}.csv")
 
@@ -99,7 +99,7 @@ def printed_g_means() -> dict[tuple[int, str], tuple[float, float, float]]:
         (int(row["no"]), row["method"]): (
             float(row["g_mean"]), float(row["deviation"]), float(row["rank"]),
         )
-        for row in printed("table3")
+        for row in read_printed_table("table3")
         if row["no"] != "average"
     }  # fmt: skip
 
@@ -108,7 +108,7 @@ def printed_times() -> dict[tuple[int, str], float]:
     """Seconds of Table 4 by set and method, as printed."""
     return {
         (int(row["no"]), method): float(seconds)
-        for row in printed("table4")
+        for row in read_printed_table("table4")
         if row["no"] != "average"
         for method, seconds in row.items()
         if method != "no"

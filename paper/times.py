@@ -38,18 +38,18 @@ def training_times(name: str, seed: int, full: bool) -> dict[str, float]:
 
 
 def growth(name: str) -> list[list[float]]:
-    """Seconds of IR-RLS on prefixes of the first half of run 0, beside the rows it revisits."""
+    """Seconds of IR-RLS on prefixes of the first half of run 0, next to the rows it revisits."""
     X, y = load(name)
     one = fold(X, y, 0, 0)
     found = []
     for m in PREFIXES:
         part = Fold(0, 0, one.X[:m], one.y[:m], one.X_test, one.y_test)
         took = seconds({"IR-RLS": METHODS["IR-RLS"]()}, part)["IR-RLS"]
-        found.append([m, revisited(part.y), took])
-    return [*found, [len(one.y), revisited(one.y), float("nan")]]
+        found.append([m, count_revisited_rows(part.y), took])
+    return [*found, [len(one.y), count_revisited_rows(one.y), float("nan")]]
 
 
-def revisited(y: Labels) -> int:
+def count_revisited_rows(y: Labels) -> int:
     """Rows that IR-RLS touches on a stream of these labels: Σ n_k (n_k + 1) / 2."""
     return int(sum(n * (n + 1) // 2 for n in ((y > 0).sum(), (y < 0).sum())))
 

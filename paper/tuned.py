@@ -31,7 +31,7 @@ def engine(ridge: float = 1e-4) -> BalancedRidgeClassifier:
     return BalancedRidgeClassifier(scale=None, ridge=ridge)
 
 
-# A rule, and the settings that it is tried with beside its defaults.
+# A rule, and the settings that it is tried with, in addition to its defaults.
 GRIDS: dict[str, tuple[Callable[..., Any], list[dict[str, Any]]]] = {
     "PE": (online.Perceptron, []),
     "PA": (online.PassiveAggressive, [{"variant": "PA-I", "C": C} for C in POWERS]),
@@ -59,7 +59,7 @@ WORDS = {
 }
 
 
-def tuned(name: str, seed: int) -> list[list[Any]]:
+def tune_methods(name: str, seed: int) -> list[list[Any]]:
     """Rows of half, method, G-means by default, G-means of what was picked, and what was."""
     X, y = load(name)
     found = []
@@ -67,7 +67,7 @@ def tuned(name: str, seed: int) -> list[list[Any]]:
         one = fold(X, y, seed, half)
         for method, (make, grid) in GRIDS.items():
             tried = [(options, evaluate_fold(make(**options), one)) for options in ({}, *grid)]
-            options, picked = max(tried, key=lambda pair: _known(pair[1][RULES[1]]))
+            options, picked = max(tried, key=lambda pair: _replace_nan(pair[1][RULES[1]]))
             default = tried[0][1]
             found.append([
                 half, method, *(default[rule] for rule in RULES), *(picked[rule] for rule in RULES),
@@ -77,14 +77,14 @@ def tuned(name: str, seed: int) -> list[list[Any]]:
     return found
 
 
-def _known(value: float) -> float:
+def _replace_nan(value: float) -> float:
     return -1.0 if np.isnan(value) else value
 
 
 def stage(settings: Settings) -> None:
     """Write results/tuned.csv and tuned.md."""
     listed = [(name, seed) for name in settings.sets for seed in range(settings.runs)]
-    found = run(settings, "Tuned", tuned, listed)
+    found = run(settings, "Tuned", tune_methods, listed)
     rows = [
         [name, seed, half, method, *(f"{value:.6f}" for value in values), picked]
         for (name, seed), pieces in zip(listed, found, strict=True)
@@ -124,7 +124,7 @@ def averages(
 
 
 def picks(settings: Settings) -> dict[str, dict[str, int]]:
-    """How often each setting was picked, most often first, by method."""
+    """Return the number of picks of each setting, in decreasing order, by method."""
     found: dict[str, dict[str, int]] = {method: {} for method in GRIDS}
     for row in tables.read_csv(settings.results / "tuned.csv"):
         by = found[row["method"]]
@@ -162,7 +162,7 @@ def _page(settings: Settings) -> str:
 
 Mean G-mean by default and with the parameter picked on each fold by the progressive G-mean of its
 training half, from the grid and the default, {settings.runs} runs of two folds, without the
-stand-ins for 20 Newsgroups. What is picked first wins a tie. The held-out column is judged on rows
+stand-ins for 20 Newsgroups. The first pick wins a tie. The held-out column is evaluated on rows
 that the pick never saw. The progressive column of a tuned method is the best of its grid with
 hindsight, so it favors methods with larger grids. The progressive G-mean counts rows at which a
 model has learned little, so it favors a ridge that decays relative to the rows: RLS and AR-RLS have

@@ -86,10 +86,10 @@ def pytest_xdist_make_scheduler(config, log):
 
 # Examples in pages and docstrings cannot have a marker.
 SLOW_EXAMPLES = (
-    "docs/decisions.md",
+    "docs/costs.md",
     "docs/ledger.md",
-    "docs/nonlinear.md",
-    "docs/streaming.md",
+    "docs/averaging.md",
+    "docs/river.md",
     "docs/tables.md",
     "src/counterpoise/estimators/auto.py",
 )

@@ -1,4 +1,4 @@
-"""Rewrite the output of every command in a document: python tools/transcripts.py docs/cli.md"""
+"""Rewrite the output of every command in documents: python tools/transcripts.py PAGES"""
 
 import sys
 import tempfile

@@ -30,7 +30,7 @@ all. A command below writes its page.
 
 COMMANDS = """# Every option
 
-What `--help` says, of each command. [The command line](../cli.md) has examples of each.
+What `--help` says, of each command. [The command line](../commands/index.md) has examples of each.
 
 {sections}
 """
@@ -51,14 +51,16 @@ Everything that users call. What is not here is private, and may change at any t
 
 
 def api():
-    """The index of all that is public, module by module."""
-    parts = [API]
+    """Return the index of all public names, module by module, each under its first module."""
+    parts, listed = [API], set()
     for name in PUBLIC:
         module = import_module(name)
         said = (inspect.getdoc(module) or "").split("\n\n")[0]
         parts.append(f"{name}\n{'-' * len(name)}\n\n{said}\n\n.. currentmodule:: {name}\n")
         for template in ("class", "function", "value"):
             found = [one for one in module.__all__ if kind(getattr(module, one)) == template]
+            found = [one for one in found if id(getattr(module, one)) not in listed]
+            listed.update(id(getattr(module, one)) for one in found)
             if found:
                 parts.append(
                     f".. autosummary::\n   :toctree: ../api\n   :template: {template}.rst\n"

@@ -21,13 +21,13 @@ y = (rng.random(n) < 0.01).astype(int)
 amount = rng.lognormal(4.0 + 0.8 * y, 1.0)
 X = np.column_stack([np.log(amount), rng.standard_normal((n, 4)) + 0.9 * y[:, None]])
 
-model, told = BalancedRidgeClassifier(calibrate=True), []
+model, predicted = BalancedRidgeClassifier(calibrate=True), []
 for start in range(0, n, day):
     rows = slice(start, start + day)
-    told.append(model.predict_stream_proba(X[rows])[:, 1] if start else np.zeros(day))
+    predicted.append(model.predict_stream_proba(X[rows])[:, 1] if start else np.zeros(day))
     model.partial_fit(X[rows], y[rows])
 later = slice(10 * day, None)
-p, y, amount = np.concatenate(told)[later], y[later], amount[later]
+p, y, amount = np.concatenate(predicted)[later], y[later], amount[later]
 
 # %%
 # What every threshold would have cost, if a miss cost 100 and a false alarm 4. The vertical line is

@@ -25,15 +25,15 @@ first = np.where((rng.random(n) < 0.5) & (y == 0) & (X[:, 0] > 1.2), 1, y)
 
 waiting = []
 for t in range(n):
-    told = t + int(rng.integers(1, 1000))
-    heapq.heappush(waiting, (told, t, "learn"))
+    arrival = t + int(rng.integers(1, 1000))
+    heapq.heappush(waiting, (arrival, t, "learn"))
     if first[t] != y[t]:
-        heapq.heappush(waiting, (told + 500, t, "revise"))
+        heapq.heappush(waiting, (arrival + 500, t, "revise"))
 
 # %%
 # ``naive`` keeps the first reports; ``model`` follows the revisions.
 model, naive = BalancedRidgeClassifier(), BalancedRidgeClassifier()
-scores = {"revised": np.full(n, np.nan), "as first told": np.full(n, np.nan)}
+scores = {"revised": np.full(n, np.nan), "first labels": np.full(n, np.nan)}
 for t in range(n):
     while waiting and waiting[0][0] <= t:
         _, row, what = heapq.heappop(waiting)

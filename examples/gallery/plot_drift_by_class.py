@@ -2,8 +2,8 @@
 Drift, class by class
 =====================
 
-With ``half_life`` old rows fade. Each class has a clock of its own, counted in its own rows, so a
-flood of common rows does not erase what is known of the rare class.
+With ``half_life`` old rows decay. Each class decays by its own rows, so a flood of rows of the
+majority class does not erase the minority class.
 """
 
 # %%

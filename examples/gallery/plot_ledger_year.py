@@ -2,13 +2,13 @@
 A year in the ledger
 ====================
 
-A ledger keeps the sums of each day and country, and no row. The model of any time and any country
-is a sum of cells: ask what happened, when, and which past would have been the best teacher.
+A ledger stores the moments of each day and country, and no rows. The model of any period and
+country is a sum of cells. This example finds out when a stream changed, and which window is best.
 """
 
 # %%
-# A synthetic year of payments. In May there is a wave of frauds, in July a country and a column are
-# added, in September a release breaks the age of the account.
+# A synthetic year of payments. A fraud wave begins in May. A country and a column are added in
+# July. A release breaks the age of the account in September.
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ folder = tempfile.TemporaryDirectory()
 path = Path(folder.name) / "year.ledger"
 ledger = Ledger.open(path, label="fraud", timestamp="at", by="country")
 rows = sum(ledger.learn(table, allow_new_columns=True) for table in payments(rows=150))
-print(f"{rows:,} rows became {path.stat().st_size / 1e6:.1f} MB of sums")
+print(f"{rows:,} rows became {path.stat().st_size / 1e6:.1f} MB of moments")
 
 # %%
 # Every day is tested by the model of the thirty days before it. The vertical lines are alarms.
@@ -30,7 +30,7 @@ drift = ledger.drift()
 days = [datetime.fromtimestamp(start, UTC) for start in drift.start]
 fig, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")
 ax.plot(days, drift.loss, ".", ms=3, label="loss of the day")
-ax.plot(days, drift.usual, label="usual")
+ax.plot(days, drift.usual, label="expected loss")
 ax.plot(days, drift.limit, color="grey", lw=0.8, label="limit")
 for day, alarm in zip(days, drift.alarms, strict=True):
     if alarm:
@@ -43,11 +43,12 @@ plt.show()
 # What moved on the days of the strongest alarms, and in which class.
 strongest = sorted(range(len(days)), key=lambda g: -abs(drift.z[g] * drift.alarm[g]).max())[:4]
 for g in sorted(strongest):
-    text = ", ".join(f"{label}: {name} {z:+.1f}" for label, name, z in drift.largest_shifts(g, 2))
-    print(f"{days[g]:%d %B}  {text}")
+    moves = drift.largest_shifts(g, 2)
+    shifts = ", ".join(f"{label}: {name} {z:+.1f}" for label, name, z in moves)
+    print(f"{days[g]:%d %B}  {shifts}")
 
 # %%
-# Weights over the year, by stretches of thirty days, with their standard errors.
+# Coefficients over the year, by periods of thirty days, with their standard errors.
 weights = ledger.weights(size=30)
 at = [datetime.fromtimestamp(start, UTC) for start in weights.start]
 fig, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")
@@ -55,14 +56,14 @@ for name in ("amount", "age", "night", "retries"):
     j = weights.names.index(name)
     ax.errorbar(at, weights.weight[:, j], 2 * weights.error[:, j], marker="o", ms=3, label=name)
 ax.axhline(0, color="grey", lw=0.8)
-ax.set(ylabel="weight for ok, per deviation")
+ax.set(ylabel="coefficient for ok")
 ax.legend(ncols=4)
 plt.show()
 
 # %%
-# How much of the past should a model learn? Every choice is tested on the same days.
+# Which window is best? Every window is tested on the same days.
 found = ledger.backtest(train=[7, 30, 90, None])
-for way, (loss, g_mean) in zip(found.settings, found.total, strict=True):
-    print(f"{way.name:12}  loss {loss:.4f}  G-mean about {g_mean:.3f}")
+for setting, (loss, g_mean) in zip(found.settings, found.total, strict=True):
+    print(f"{setting.name:12}  loss {loss:.4f}  G-mean about {g_mean:.3f}")
 ledger.close()
 folder.cleanup()

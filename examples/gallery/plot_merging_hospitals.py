@@ -1,9 +1,9 @@
 """
-Hospitals that share no rows
-============================
+Merging models of hospitals
+===========================
 
-Each hospital learns at home and sends a file of sums: c·d² numbers, whatever the number of
-patients, and no row. Merged, they are the model that one hospital with all patients would have.
+Each hospital learns its own rows and sends a model file: c·d² numbers and no rows. The merged model
+equals one that learned the rows of all hospitals.
 """
 
 # %%

@@ -1,6 +1,6 @@
 """
-What the recursion loses
-========================
+Drift of the recursion
+======================
 
 The paper's recursion carries an inverse from row to row. Where features are far from zero, as
 years and amounts are, rounding in the first rows costs digits, and no later row brings them back;

@@ -25,7 +25,7 @@ __all__ = ["SETS", "DataSet", "Raw", "find", "folders", "known", "load", "verify
 VARIABLE = "COUNTERPOISE_DATA"
 
 
-def known(name: str) -> DataSet:
+def get_data_set(name: str) -> DataSet:
     """Return a set by its name, for example "ijcnn1"."""
     if name not in SETS:
         raise ValueError(f"{name!r} is not one of the paper's data sets: {', '.join(SETS)}")
@@ -41,13 +41,13 @@ def folders() -> list[Path]:
 
 def find(name: str) -> Path | None:
     """Return the path of the prepared file of a set, or None."""
-    file = f"{known(name).name}.csv.gz"
+    file = f"{get_data_set(name).name}.csv.gz"
     return next((folder / file for folder in folders() if (folder / file).is_file()), None)
 
 
 def load(name: str) -> tuple[Matrix, NDArray[np.int64]]:
     """Load rows (n, d) and labels (n,) in {−1, 1} of one set, in the order of its source."""
-    one, path = known(name), find(name)
+    one, path = get_data_set(name), find(name)
     if path is None:
         raise FileNotFoundError(f"{name}.csv.gz is not prepared: {remedy(one)}")
     table = _read(path, path.stat().st_mtime_ns, name)
@@ -56,7 +56,7 @@ def load(name: str) -> tuple[Matrix, NDArray[np.int64]]:
 
 def remedy(one: DataSet) -> str:
     """Describe how to obtain a set whose prepared file does not exist."""
-    places = " or ".join(_shown(folder) for folder in folders())
+    places = " or ".join(_shorten_home(folder) for folder in folders())
     here = f"into {places}" + ("" if os.environ.get(VARIABLE) else f", or set {VARIABLE}")
     if one.raw is None:
         return f"put a copy of the prepared file {here} ({one.origin}; {one.encoding})"
@@ -67,7 +67,7 @@ def remedy(one: DataSet) -> str:
     )
 
 
-def _shown(path: Path) -> str:
+def _shorten_home(path: Path) -> str:
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 
@@ -80,7 +80,7 @@ def _read(path: Path, _: int, name: str) -> Matrix:
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path} is not a prepared file ({error}); remove it") from None
     try:
-        verify(known(name), table)
+        verify(get_data_set(name), table)
     except ValueError as error:
         raise ValueError(f"{path}: {error}; remove the file and prepare it again") from None
     return table

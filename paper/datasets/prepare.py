@@ -33,13 +33,13 @@ def prepare(one: DataSet, folder: Path, output: Path) -> Path:
     """Make the prepared file of a set."""
     if one.raw is None:
         raise ValueError(f"{one.name} has no public raw file: {one.encoding}")
-    paths = [_found(folder, file) for file in one.raw.files]
+    paths = [_find_file(folder, file) for file in one.raw.files]
     absent = [file for file, path in zip(one.raw.files, paths, strict=True) if path is None]
     if absent:
         raise FileNotFoundError(f"{one.name}: {', '.join(absent)} not found in {folder}")
     told = ", ".join(str(path) for path in paths)
     try:
-        names, table = encoded(one, [path for path in paths if path is not None])
+        names, table = encode_raw_files(one, [path for path in paths if path is not None])
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         if getattr(error, "errno", None):  # the system's, not the decompressor's
             raise
@@ -50,14 +50,14 @@ def prepare(one: DataSet, folder: Path, output: Path) -> Path:
         raise ValueError(f"{told}: {error}; is it the file of {one.origin}?") from None
     output.mkdir(parents=True, exist_ok=True)
     result = output / f"{one.name}.csv.gz"
-    data = _compressed(names, table)
+    data = _compress(names, table)
     with atomic_write(result, "the prepared file") as file:
         file.write(data)
     return result
 
 
 def has_raw(one: DataSet, folder: Path) -> bool:
-    """Whether a folder contains all raw files of a set."""
+    """Return True if a folder contains all raw files of a set."""
     return one.raw is not None and all(_all(folder, file) for file in one.raw.files)
 
 
@@ -66,14 +66,14 @@ def _all(folder: Path, file: str) -> list[Path]:
     return sorted(path for path in found if path.is_file())
 
 
-def _found(folder: Path, file: str) -> Path | None:
+def _find_file(folder: Path, file: str) -> Path | None:
     paths = _all(folder, file)
     if len(paths) > 1:
         raise ValueError(f"{paths[0]} and {paths[1]} both exist; keep one of them")
     return paths[0] if paths else None
 
 
-def encoded(one: DataSet, paths: list[Path]) -> tuple[list[str], Matrix]:
+def encode_raw_files(one: DataSet, paths: list[Path]) -> tuple[list[str], Matrix]:
     """Read the raw files of a set, in order: feature names, and a table of shape (n, d + 1) with
     the labels, −1 or 1, in the last column.
     """
@@ -163,7 +163,7 @@ def _number(text: str, codes: dict[str, float], where: str) -> float:
 
 
 def _same(text: str, wanted: str) -> bool:
-    """Whether two labels are equal; 1, 1. and +1 are the same."""
+    """Return True if two labels are equal; 1, 1. and +1 are the same."""
     if text == wanted:
         return True
     try:
@@ -172,7 +172,7 @@ def _same(text: str, wanted: str) -> bool:
         return False
 
 
-def _compressed(names: list[str], table: Matrix) -> bytes:
+def _compress(names: list[str], table: Matrix) -> bytes:
     """Bytes of the prepared file; the same rows always give the same bytes."""
     head = ",".join([*names, "target"]) + "\n"
     rows = "".join([",".join(map(repr, row)) + "\n" for row in (table + 0.0).tolist()])  # no -0.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Raw:
-    """How the raw files of a set look, and what becomes of them.
+    """Format of the raw files of a set and how they are encoded.
 
     Attributes
     ----------
@@ -19,7 +19,7 @@ class Raw:
     label : int
         Field that holds the class.
     positive : str
-        What it says of the positive class.
+        Name of the positive class.
     drop : tuple of int
         Fields that are no features.
     header : bool

@@ -11,7 +11,7 @@ import pytest
 from builders import data_set
 from paper import data, datasets
 from paper.datasets import SETS, VARIABLE, find, load
-from paper.datasets.prepare import encoded
+from paper.datasets.prepare import encode_raw_files
 
 RAW = [one for one in SETS.values() if one.raw]
 
@@ -287,7 +287,7 @@ LINES = {
 def test_real_first_lines_become_the_first_row(name, tmp_path):
     X, y = data_set(name)
     (tmp_path / "raw").write_text(LINES[name] + "\n")
-    _, table = encoded(SETS[name], [tmp_path / "raw"])
+    _, table = encode_raw_files(SETS[name], [tmp_path / "raw"])
     assert table.tolist() == [[*X[0].tolist(), float(y[0])]]
 
 
@@ -311,7 +311,7 @@ def test_long_lines_have_their_parts_where_they_are(name, before, after, label, 
         fields[17] = "1"  # status, in the middle
     text = ",".join(fields) + "\n"
     (tmp_path / "raw").write_text(("names," * width)[:-1] + "\n" + text if one.raw.header else text)
-    _, table = encoded(one, [tmp_path / "raw"])
+    _, table = encode_raw_files(one, [tmp_path / "raw"])
     assert table[0, -1] == label == y[0]
     assert table[0, 0] == X[0, 0]
     if name != "ozone-eight":  # whose last feature is 0
@@ -322,7 +322,7 @@ def test_letters_get_codes_in_the_order_of_the_alphabet(tmp_path):
     path = tmp_path / "crx.data"
     row = "b,30.83,0,u,g,w,v,1.25,t,t,01,f,g,00202,0,+"
     path.write_text("\n".join([row, row.replace("b,", "a,", 1), row.replace("30.83", "?")]) + "\n")
-    names, table = encoded(SETS["credit-app"], [path])
+    names, table = encode_raw_files(SETS["credit-app"], [path])
     assert names[0] == "x1"
     assert table[:, 0].tolist() == [1.0, 0.0]  # and the row with ? is gone
     assert table[0, 13] == 202.0

@@ -89,7 +89,7 @@ def rows(path):
 
 def test_the_printed_averages_follow_from_the_printed_rows():
     told = tables.printed_g_means()
-    average = {r["method"]: r for r in tables.printed("table3") if r["no"] == "average"}
+    average = {r["method"]: r for r in tables.read_printed_table("table3") if r["no"] == "average"}
     for method in TABLE_3:
         mean = np.mean([told[no, method] for no in range(1, 32)], axis=0)
         # Ranks: the paper's averages of AR-RLS and NR-RLS are off by 0.02; copied as printed.
@@ -97,7 +97,7 @@ def test_the_printed_averages_follow_from_the_printed_rows():
         assert mean[1] == pytest.approx(float(average[method]["deviation"]), abs=0.0011)
         assert mean[2] == pytest.approx(float(average[method]["rank"]), abs=0.021)
     times, names = figure3.printed_times()
-    printed = next(r for r in tables.printed("table4") if r["no"] == "average")
+    printed = next(r for r in tables.read_printed_table("table4") if r["no"] == "average")
     for method, mean in zip(names, times.mean(axis=0), strict=True):
         # The printed average of IR-RLS is not that of its rows, by 1 in 2,139.
         assert mean == pytest.approx(float(printed[method]), rel=1e-3)
@@ -205,7 +205,7 @@ def test_a_new_file_or_an_import_changes_the_fingerprint(tmp_path):
     (tmp_path / "one.py").write_text("from .three import y\n")
     for name in ("two", "three", "unused"):
         (tmp_path / f"{name}.py").write_text("")
-    found = [path.name for path in jobs.imported(tmp_path / "work.py")]
+    found = [path.name for path in jobs.list_imports(tmp_path / "work.py")]
     assert found == ["one.py", "three.py", "two.py", "work.py"]
 
 
@@ -248,7 +248,7 @@ def test_the_clock_runs_for_the_compiled_loop_alone(method):
 
     one = made_up()
     rule = Counted()
-    begin, learn = clock.prepared(rule, one)
+    begin, learn = clock.make_timed_functions(rule, one)
     s = begin()
     calls.clear()
     learn(s)
@@ -306,10 +306,10 @@ def test_two_matched_pairs_are_corrected_by_holm():
 
 
 def test_a_rule_of_evaluation_is_shown_only_by_significant_distances():
-    clear = table3.Favoured((0.05, 0.03), (14, 18), (0.04, 0.05), 0.05, 0.01)
+    clear = table3.ProtocolMatch((0.05, 0.03), (14, 18), (0.04, 0.05), 0.05, 0.01)
     assert clear.progressive
     assert not clear._replace(p=0.16).progressive
-    looks = table3.favoured(table3.cells(jobs.Settings()))
+    looks = table3.match_protocols(table3.cells(jobs.Settings()))
     assert looks["CW"].progressive
     assert not looks["AROW"].progressive
 
@@ -426,14 +426,14 @@ def test_a_diagram_of_differences_has_a_title_and_a_ruler():
     assert f"{found.difference:.3f}" in texts
 
 
-def test_a_quick_run_gives_no_verdicts_and_no_dead_links(quick):
+def test_a_quick_run_gives_no_assessments_and_no_dead_links(quick):
     pages = sorted(quick.glob("**/*.md"))
     assert len(pages) > 15
     for page in pages:
         text = page.read_text()
         assert "**A quick run**" in text, page
-        for verdict in ("**holds", "**does not hold", "**cannot be decided", "**not reproduced"):
-            assert verdict not in text, page
+        for assessment in ("**holds", "**does not hold", "**cannot be decided", "**not reproduced"):
+            assert assessment not in text, page
         for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
             assert (page.parent / link).exists(), (page, link)
         assert not re.search(r"(:|\bon|\bthan)\s*[.;](\s|$)", text), page  # a list of nothing

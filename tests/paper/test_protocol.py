@@ -6,7 +6,7 @@ import scikit_posthocs
 from hypothesis import given
 from hypothesis import strategies as st
 from imblearn.metrics import geometric_mean_score
-from paper.protocol import RULES, evaluate_fold, fold, folds, g_mean, halves, scaled
+from paper.protocol import RULES, evaluate_fold, fold, folds, g_mean, halves, scale_features
 from paper.rank_tests import (
     compare,
     critical_difference,
@@ -69,7 +69,7 @@ def test_strange_labels_and_scores_are_not_judged():
 
 
 def test_a_constant_feature_becomes_zero():
-    assert (scaled(np.full((3, 1), 7.0), np.full((2, 1), 7.0)) == 0.0).all()
+    assert (scale_features(np.full((3, 1), 7.0), np.full((2, 1), 7.0)) == 0.0).all()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A claim of the paper, and the words of a verdict on it."""
+"""Claims of the paper and their assessments."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ UNDECIDED, NOT_SEEN = "cannot be decided", "not reproduced"
 
 
 class Claim(NamedTuple):
-    """What the paper says, our verdict, and why; white space does not matter."""
+    """Claim of the paper, its assessment and the evidence; white space does not matter."""
 
-    says: str
-    verdict: str
+    statement: str
+    assessment: str
     why: str
 
 
-def verdict(holds: bool, otherwise: str = FAILS) -> str:
+def assess(holds: bool, otherwise: str = FAILS) -> str:
     """Put a truth into words."""
     return HOLDS if holds else otherwise
 
 
-def listed(values: dict[str, float], digits: int = 3) -> str:
+def format_values(values: dict[str, float], digits: int = 3) -> str:
     """Names with their numbers."""
     return ", ".join(f"{name} {value:.{digits}f}" for name, value in values.items())
 
 
-def ordered(values: dict[str, float]) -> dict[str, float]:
+def sort_values(values: dict[str, float]) -> dict[str, float]:
     """Largest first."""
     return dict(sorted(values.items(), key=lambda item: -item[1]))
 

@@ -1,13 +1,13 @@
 """
-Forgetting a person, and checking that they are gone
-====================================================
+Unlearning the rows of a customer
+=================================
 
-Somebody asks for their data to be removed. ``unlearn`` takes their rows out of the sums. What is
-left is the model that never learned them, to rounding, and a test shows it.
+A customer asks for the removal of their data. ``unlearn`` subtracts their rows from the moments.
+The result equals, to rounding, a model that never learned them.
 """
 
 # %%
-# 5,000 rows of 200 customers. Customer 17 has unusual habits, and so a share in the weights.
+# 5,000 rows of 200 customers. Customer 17 is unusual and influences the coefficients.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -26,18 +26,20 @@ before = model.coef_.copy()
 never = BalancedRidgeClassifier().fit(X[~theirs], y[~theirs])
 
 # %%
-# Unlearn their rows. There is no second fit, and no other row is needed.
+# Unlearn their rows. A second fit is not needed, and the other rows are not needed, either.
 model.unlearn(X[theirs], y[theirs])
 print(f"rows left: {model.class_count_.sum():.0f}")
-print(f"difference to a model that never saw them: {np.abs(model.coef_ - never.coef_).max():.1e}")
+print(
+    f"difference to a model that never learned them: {np.abs(model.coef_ - never.coef_).max():.1e}"
+)
 
 # %%
-# The weights with them, without them, and after forgetting: the last two lie on each other.
+# The coefficients with them, without them, and after unlearning. The last two are equal.
 fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
 at = np.arange(d)
 ax.plot(at, before[0], "s", ms=9, mfc="none", label="with customer 17")
 ax.plot(at, never.coef_[0], "o", ms=11, mfc="none", label="never learned customer 17")
 ax.plot(at, model.coef_[0], "x", label="customer 17 unlearned")
-ax.set(xlabel="feature", ylabel="weight", xticks=at)
+ax.set(xlabel="feature", ylabel="coefficient", xticks=at)
 ax.legend()
 plt.show()
