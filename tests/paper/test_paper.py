@@ -580,11 +580,11 @@ def test_an_interrupted_run_goes_on(paper, quick, tmp_path):
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_strange_wishes_are_refused(experiments, paper, tmp_path):
+def test_unknown_stages_and_mixed_settings_are_refused(experiments, paper, tmp_path):
     assert "none of the stages" in paper(tmp_path, "table9").stderr
     done = experiments("--stratified")
     assert done.returncode == 2
-    assert "say with --out where they go" in done.stderr
+    assert "give a folder with --out" in done.stderr
     empty = {**os.environ, "COUNTERPOISE_DATA": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
     done = paper(tmp_path, env=empty)
     assert done.returncode == 2
