@@ -22,7 +22,8 @@ SITE = Path(__file__).parents[1] / "build" / "site"
 SOUGHT = ("partial_fit", "half_life", "unlearn")
 LOOKED_AT = {
     "home": "docs/index.html",
-    "guide": "docs/decisions.html",
+    "guide": "docs/probabilities.html",
+    "command": "docs/commands/learn.html",
     "api": "docs/api/counterpoise.BalancedRidgeClassifier.html",
     "gallery": "docs/gallery/plot_costs.html",
     "search": "search.html?q=partial_fit",

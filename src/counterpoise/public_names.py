@@ -41,7 +41,8 @@ def document_like(source: Callable[..., Any]) -> Callable[[Method], Method]:
             mine = inspect.signature(method).parameters
             entries = re.split(r"\n(?=\S)", parameters)
             kept = [entry for entry in entries if re.split(r"\W", entry)[0] in mine]
-            method.__doc__ = "\n\n".join([summary + PARAMETERS + "\n".join(kept), others]).rstrip()
+            text = "\n\n".join([summary + PARAMETERS + "\n".join(kept), others])
+            method.__doc__ = f"{text.rstrip()}\n"
         return method
 
     return decorate

@@ -347,8 +347,10 @@ class Ledger:
         share_of_all : float, default=0
             Weight of every row of the selection in each model, in addition to the weight 1 of the
             rows of the segment.
-        since, until, where, exclude, half_life, options
+        since, until, where, exclude, half_life
             As of :meth:`model`.
+        **options : object
+            As for `model`.
 
         Returns
         -------
@@ -491,8 +493,10 @@ class Ledger:
             The ridge.
         features : dict of str to list of str, optional
             Subsets of the features by name; a column stands for all its features.
-        since, until, where, exclude, options
+        since, until, where, exclude
             As of :meth:`model` and :meth:`compare`.
+        **options : object
+            As for `model`.
 
         Returns
         -------
@@ -521,8 +525,10 @@ class Ledger:
             Buckets that the model of the loss has learned.
         level : float, default=0.01
             Largest probability of an alarm in a bucket, if nothing changes.
-        since, until, where, exclude, options
+        since, until, where, exclude
             As of :meth:`model` and :meth:`compare`.
+        **options : object
+            As for `model`.
 
         Returns
         -------
@@ -547,8 +553,10 @@ class Ledger:
         ----------
         size : int, default=30
             Buckets of an interval.
-        since, until, where, exclude, options
+        since, until, where, exclude
             As of :meth:`model` and :meth:`compare`.
+        **options : object
+            As for `model`.
 
         Returns
         -------
@@ -581,7 +589,13 @@ class Ledger:
 
     @contextmanager
     def lock(self) -> Iterator[ingest.CellWriter]:
-        """Lock out other writers; the value of the context writes into the ledger."""
+        """Lock out other writers.
+
+        Yields
+        ------
+        CellWriter
+            Writes into the ledger.
+        """
         with self._file.exclusive(self._wait):
             self._refresh()
             try:
