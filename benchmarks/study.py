@@ -43,10 +43,11 @@ class Study:
 
     ``folds(name, run)`` makes the folds of a set (``paper.protocol.Fold``), ``score(fold,
     learner)`` returns one number for each metric. The CPU seconds of a fold are the last metric.
+    ``sets`` may be a function, which ``main`` calls.
     """
 
     name: str
-    sets: Mapping
+    sets: Mapping | Callable
     learners: Mapping
     folds: Callable
     score: Callable = g_mean
@@ -182,6 +183,7 @@ def main(doc, studies):
         if name not in studies:
             parser.error(f"STUDY must be one of {', '.join(studies)}; got {name}")
         study, write = studies[name]
+        study.sets = study.sets() if callable(study.sets) else study.sets
         for given, known in ((options.only, study.learners), (options.sets, study.sets)):
             if unknown := {*(given or ())} - {*known}:
                 parser.error(f"{name} must be run on {', '.join(known)}; got {unknown}")

@@ -72,12 +72,11 @@ def write_nonlinear(study):
 
 # KEEL
 
-KEEL_SETS = data_sets.keel_names()
 KEEL = Study(
     "keel",
-    KEEL_SETS,
+    data_sets.keel_names,
     choose(*CUT, "SVC"),
-    data_sets.shuffled_halves(lambda name, run: data_sets.keel(name, KEEL_SETS[name])),
+    data_sets.shuffled_halves(lambda name, run: data_sets.keel(name)),
     runs=2,
 )
 
@@ -87,15 +86,15 @@ def write_keel(study):
     names = list(study.sets)
     facts = {}
     for name in names:
-        X, y = data_sets.keel(name, KEEL_SETS[name])
+        X, y = data_sets.keel(name)
         facts[name] = X.shape[1], np.unique(y, return_counts=True)[1]
     sources = {}
     for name in names:
         sources.setdefault(data_sets.keel_source(name), []).append(name)
     groups = {
-        "KEEL's imbalanced collection": [n for n in names if KEEL_SETS[n] == "imbalanced"],
+        "KEEL's imbalanced collection": [n for n in names if study.sets[n] == "imbalanced"],
         "other, two classes": [
-            n for n in names if KEEL_SETS[n] == "balanced" and len(facts[n][1]) == 2
+            n for n in names if study.sets[n] == "balanced" and len(facts[n][1]) == 2
         ],
         "other, several classes": [n for n in names if len(facts[n][1]) > 2],
         "all": names,
