@@ -230,7 +230,7 @@ def prove(events, d, checks):
                 refit = BalancedRidgeClassifier().partial_fit(X[:2], [0, 1])
                 refit._engine.state = refit._engine.state._with(moments=seen)
                 g = refit.decision_function(X[stop : stop + 1])[0]
-                found = model._open.events.scores_array(X[stop])[0]
+                found = model._open.events.scores(X[stop])[0]
                 worst = max(worst, abs(found - g) / (1.0 + abs(g)))
                 wrong += model.predict_one(dicts[stop]) != int(g > 0) and abs(g) > 1e-8
                 start = time.process_time()

@@ -30,7 +30,7 @@ def test_events_stay_at_the_moments_and_the_scores_of_bulk(events, d):
         if i in looks:
             refit = BalancedRidgeClassifier().partial_fit(X[:i], y[:i])
             f = refit.decision_function(X[i : i + 1])[0]
-            assert model._open.events.scores_array(X[i]) == pytest.approx([f], abs=1e-8, rel=1e-8)
+            assert model._open.events.scores(X[i]) == pytest.approx([f], abs=1e-8, rel=1e-8)
             assert guess == (f > 0) or abs(f) < 1e-8
         model.learn_one(event, label)
     bulk, found = Moments.of(X, y), model._state.moments

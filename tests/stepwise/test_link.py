@@ -46,7 +46,7 @@ def distances(model, X, y, start, every):
                 ),
             )
             for stream, (one, many) in enumerate(looks):
-                found = opened(model).events.probabilities_array(X[i], bool(stream))
+                found = opened(model).events.probabilities(X[i], bool(stream))
                 assert found is not None  # it is the compiled link that tells
                 told = one(X[i])
                 assert np.array_equal(told, found)

@@ -93,7 +93,7 @@ def followed(X, y, options, looks):
     model, worst = BalancedRidgeClassifier(**options).partial_fit(X[:start], y[:start]), 0.0
     for i in range(start, N):
         found = opened(model)
-        f = found.events.scores_array(X[i])
+        f = found.events.scores(X[i])
         if i in looks and f is not None:
             refit = BalancedRidgeClassifier(**options).partial_fit(X[:i], y[:i])
             g = np.ravel(refit.decision_function(X[i : i + 1]))
@@ -140,7 +140,7 @@ def test_rows_learned_between_two_looks_count():
     for i in range(100, N):
         model.learn_one(X[i], y[i])
         if i % 7 == 0:
-            f = opened(model).events.scores_array(X[i])
+            f = opened(model).events.scores(X[i])
             refit = BalancedRidgeClassifier().partial_fit(X[: i + 1], y[: i + 1])
             assert f == pytest.approx(refit.decision_function(X[i : i + 1]), abs=1e-8)
 
@@ -154,7 +154,7 @@ def test_a_chunk_between_two_events_counts():
         model.predict_one(X[i])
         model.learn_one(X[i], y[i])
         model.partial_fit(X[i + 1 : i + 20], y[i + 1 : i + 20])
-        f = opened(model).events.scores_array(X[i])
+        f = opened(model).events.scores(X[i])
         refit = BalancedRidgeClassifier().partial_fit(X[: i + 20], y[: i + 20])
         assert f == pytest.approx(refit.decision_function(X[i : i + 1]), abs=1e-8)
 

@@ -666,7 +666,7 @@ class State:
         self.drop_solved()
         count = self.moments.clipped if is_clipped else None
         if t is None:
-            found.events.learn_array(row, slot, w, count)
+            found.events.learn(row, slot, w, count)
             return
         half_life = self.config.decay.seconds
         assert half_life is not None
@@ -692,7 +692,7 @@ class State:
             if self.session.rows_left <= 0:
                 self.prepare_row(found.options)
         self.session.solved = None  # before, so that a signal finds no old scores
-        if not (is_plain and found.events.learn_plain(x, slot, w)):
+        if not (is_plain and found.events.learn(x, slot, w)):
             x = np.asarray(x)
             row = self.row(x)
             if row is None:

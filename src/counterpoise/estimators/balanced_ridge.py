@@ -344,7 +344,7 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         if found is not None:
             state = self._engine.state
             mapped = state.row(row)
-            p = None if mapped is None else found.events.probabilities_array(mapped, stream)
+            p = None if mapped is None else found.events.probabilities(mapped, stream)
             if p is not None:
                 if stream and found.options.calibrate and state.calibration is not None:
                     p = state.calibration.corrected(p, found.labels)

@@ -20,8 +20,12 @@ cdef struct MomentsView:
     double* mean
     double* C
     double* max_scatter
+    double* removed
     double* nonconstant_weight
     uint64_t* row_hashes
+
+
+cdef MomentsView view(moments) except *
 
 
 cpdef void decay(a, double share) except *

@@ -300,33 +300,69 @@ def place_products(
                 C[at[j], at[i]] = value
 
 
-cdef double _add(
-    double n_a, double n_b, const double* mean_b, const double* C_b, Py_ssize_t stride_b,
-    Py_ssize_t d, double* delta, double* mean, double* C, Py_ssize_t stride
-) noexcept nogil:
-    """Add b to the mean and the lower triangle of C of a, by Chan's formulae."""
-    cdef double n = n_a + n_b, share = n_a * (n_b / n)
+cdef void decay_class(MomentsView* s, Py_ssize_t k, double keep) noexcept nogil:
+    """Multiply the weights and the scatter of a class, but not its true weight."""
     cdef Py_ssize_t i, j
-    cdef double* row
-    cdef const double* row_b
-    cdef double scaled
+    cdef double* C = s.C + k * s.size
+    s.n[k] *= keep
+    s.weight_remainder[k] *= keep
+    s.min_row_weight[k] *= keep
+    for i in range(2 * s.d):
+        s.nonconstant_weight[k * 2 * s.d + i] *= keep
+    for i in range(s.d):
+        for j in range(s.d):
+            C[i * s.stride + j] *= keep
+
+
+cdef void add_class(
+    MomentsView* s, Py_ssize_t k, const MomentsView* b, Py_ssize_t l, double* about
+) noexcept nogil:
+    """Add class l of b to class k by Chan's formulae; ``about`` is workspace for its mean."""
+    cdef Py_ssize_t d = s.d, i, j, hashes = 2 * (d + 1)
+    cdef double n_a = s.n[k], n_b = b.n[l], n = n_a, share, scaled
+    cdef double* mean = s.mean + k * d
+    cdef double* C = s.C + k * s.size
+    cdef const double* C_b = b.C + l * b.size
+    cdef double* removed = s.removed + k * 2 * d
+    cdef const double* removed_b = b.removed + l * 2 * d
+    for i in range(d):
+        about[i] = b.mean[l * d + i] + (b.anchor[i] - s.anchor[i])
+    add_weight(n_b, &n, &s.weight_remainder[k])
+    s.weight_remainder[k] += b.weight_remainder[l]
+    s.n[k] = n
+    s.N[k] += b.N[l]
+    if s.min_row_weight[k] == 0.0 or b.min_row_weight[l] < s.min_row_weight[k]:
+        s.min_row_weight[k] = b.min_row_weight[l]
+    for i in range(hashes):
+        s.row_hashes[k * hashes + i] += b.row_hashes[l * hashes + i]
     if n_a == 0.0:
         for i in range(d):
-            mean[i] = mean_b[i]
+            mean[i] = about[i]
             for j in range(i + 1):
-                C[i * stride + j] = C_b[i * stride_b + j]
-        return n
-    for j in range(d):
-        delta[j] = mean_b[j] - mean[j]
-        # From the heavier side, whose digits count: the other may be far away.
-        mean[j] = mean[j] + delta[j] * (n_b / n) if n_b <= n_a else mean_b[j] - delta[j] * (n_a / n)
+                C[i * s.stride + j] = C_b[i * b.stride + j]
+    else:
+        share = n_a * (n_b / n)
+        for j in range(d):
+            s.delta[j] = about[j] - mean[j]
+            # From the heavier side, whose digits count: the other may be far away.
+            if n_b <= n_a:
+                mean[j] = mean[j] + s.delta[j] * (n_b / n)
+            else:
+                mean[j] = about[j] - s.delta[j] * (n_a / n)
+        for i in range(d):
+            scaled = share * s.delta[i]
+            for j in range(i + 1):
+                C[i * s.stride + j] += C_b[i * b.stride + j] + scaled * s.delta[j]
+    _mirror(C, s.stride, d)
+    for i in range(2 * d):
+        s.nonconstant_weight[k * 2 * d + i] += b.nonconstant_weight[l * 2 * d + i]
     for i in range(d):
-        row = &C[i * stride]
-        row_b = &C_b[i * stride_b]
-        scaled = share * delta[i]
-        for j in range(i + 1):
-            row[j] += row_b[j] + scaled * delta[j]
-    return n
+        s.max_scatter[k * d + i] = max(
+            max(s.max_scatter[k * d + i], b.max_scatter[l * d + i]), C[i * (s.stride + 1)]
+        )
+        if removed[i] == 0.0:
+            removed[d + i] = removed_b[d + i]
+        removed[i] += removed_b[i]
 
 
 cdef void _mirror(double* C, Py_ssize_t stride, Py_ssize_t d) noexcept nogil:
@@ -400,16 +436,23 @@ cdef void update_anchor(MomentsView* s, const MomentsView* b, Py_ssize_t j) noex
 
 
 cdef MomentsView view(moments) except *:
-    """Return a view of anchor, counts, means and scatters."""
+    """Return pointers to the arrays of moments, which must outlive it."""
     cdef MomentsView s
-    cdef const double[::1] n = moments.n, anchor = moments.anchor
-    cdef const double[:, ::1] mean = moments.mean
+    cdef const double[::1] anchor = moments.anchor, n = moments.n, N = moments.N
+    cdef const double[::1] remainder = moments.weight_remainder, stream = moments.stream
+    cdef const double[::1] min_row_weight = moments.min_row_weight
+    cdef const double[:, ::1] mean = moments.mean, max_scatter = moments.max_scatter
+    cdef const double[:, :, ::1] nonconstant = moments.nonconstant_weight, removed = moments.removed
     cdef const double[:, :, :] C = moments.C
-    s.c, s.d = n.shape[0], anchor.shape[0]
+    cdef const uint64_t[:, :, ::1] row_hashes = moments.row_hashes
+    s.c, s.d, s.delta = n.shape[0], anchor.shape[0], NULL
     s.stride, s.size = C.strides[1] // sizeof(double), C.strides[0] // sizeof(double)
-    s.anchor = <double*> &anchor[0] if s.d else NULL
-    if s.c and s.d:
-        s.n, s.mean, s.C = <double*> &n[0], <double*> &mean[0, 0], <double*> &C[0, 0, 0]
+    s.anchor, s.n, s.N = <double*> &anchor[0], <double*> &n[0], <double*> &N[0]
+    s.weight_remainder, s.min_row_weight = <double*> &remainder[0], <double*> &min_row_weight[0]
+    s.stream, s.mean, s.C = <double*> &stream[0], <double*> &mean[0, 0], <double*> &C[0, 0, 0]
+    s.max_scatter, s.removed = <double*> &max_scatter[0, 0], <double*> &removed[0, 0, 0]
+    s.nonconstant_weight = <double*> &nonconstant[0, 0, 0]
+    s.row_hashes = <uint64_t*> &row_hashes[0, 0, 0]
     return s
 
 
@@ -436,27 +479,14 @@ def add(
     time, with their true weights; a class of almost no weight is then empty. Last, the holder, if
     there is one, gets the attributes in ``state``: a signal finds the state before or after.
     """
-    cdef const double[::1] n_b = b.n, N_b = b.N, anchor_b = b.anchor, stream_b = b.stream
     cdef const double[::1] when_b = b.when, clipped_b = b.clipped
-    cdef const double[::1] remainder_b = b.weight_remainder, min_row_weight_b = b.min_row_weight
-    cdef const double[:, ::1] max_scatter_b = b.max_scatter, mean_b = b.mean
-    cdef const double[:, :, ::1] nonconstant_weight_b = b.nonconstant_weight, removed_b = b.removed
-    cdef const double[:, :, :] C_b = b.C
-    cdef const uint64_t[:, :, ::1] row_hashes_b = b.row_hashes
-    cdef double[::1] n = a.n, N = a.N, anchor = a.anchor, stream = a.stream, before
-    cdef double[::1] when = a.when, clipped = a.clipped
-    cdef double[::1] remainder = a.weight_remainder, min_row_weight = a.min_row_weight
-    cdef double[:, ::1] mean = a.mean, max_scatter = a.max_scatter
-    cdef double[:, :, ::1] nonconstant_weight = a.nonconstant_weight, removed = a.removed
-    cdef double[:, :, :] C = a.C
-    cdef uint64_t[:, :, ::1] row_hashes = a.row_hashes
+    cdef double[::1] when = a.when, clipped = a.clipped, before
     cdef double[::1] scratch = a.anchor.copy(), about = a.anchor.copy()
-    cdef Py_ssize_t d = mean.shape[1], j, k, i, l
-    cdef Py_ssize_t stride = C.strides[1] // sizeof(double)
-    cdef Py_ssize_t stride_b = C_b.strides[1] // sizeof(double)
-    cdef double largest, total, arrived = 0.0, left
+    cdef Py_ssize_t j, k, i
+    cdef double arrived = 0.0, left
     cdef bint decays = keep is not None
     cdef MomentsView s = view(a), other = view(b)
+    s.delta = &scratch[0]
     if share != 1.0:
         decay(a, share)
     before = a.stream.copy()
@@ -464,53 +494,21 @@ def add(
         when[0] = max(when[0], when_b[0])
         clipped[0] += clipped_b[0]
         for j in range(slot.shape[0]):
-            arrived += N_b[j]
-        for k in range(stream.shape[0]):
-            stream[k] += arrived
+            arrived += other.N[j]
+        for k in range(s.c):
+            s.stream[k] += arrived
         for j in range(slot.shape[0]):
             k = slot[j]
             left = keep[j] if decays else 1.0
-            if n_b[j] > 0.0:
-                stream[k] = left * before[k] + stream_b[j]
-            if n_b[j] > 0.0 and left != 1.0:
-                n[k] *= left
-                remainder[k] *= left
-                min_row_weight[k] *= left
-                for i in range(d):
-                    nonconstant_weight[k, 0, i] *= left
-                    nonconstant_weight[k, 1, i] *= left
-                    for l in range(i + 1):
-                        C[k, i, l] *= left
-        for i in range(d):
+            if other.n[j] > 0.0:
+                s.stream[k] = left * before[k] + other.stream[j]
+                if left != 1.0:
+                    decay_class(&s, k, left)
+        for i in range(s.d):
             update_anchor(&s, &other, i)
         for j in range(slot.shape[0]):
-            if n_b[j] == 0.0:
-                continue
-            k = slot[j]
-            for i in range(d):
-                about[i] = mean_b[j, i] + (anchor_b[i] - anchor[i])
-            total = n[k]
-            add_weight(n_b[j], &total, &remainder[k])
-            remainder[k] += remainder_b[j]
-            if min_row_weight[k] == 0.0 or min_row_weight_b[j] < min_row_weight[k]:
-                min_row_weight[k] = min_row_weight_b[j]
-            for i in range(row_hashes.shape[2]):
-                row_hashes[k, 0, i] += row_hashes_b[j, 0, i]
-                row_hashes[k, 1, i] += row_hashes_b[j, 1, i]
-            n[k] = _add(
-                n[k], n_b[j], &about[0], &C_b[j, 0, 0], stride_b, d,
-                &scratch[0], &mean[k, 0], &C[k, 0, 0], stride,
-            )
-            N[k] += N_b[j]
-            _mirror(&C[k, 0, 0], stride, d)
-            for i in range(d):
-                nonconstant_weight[k, 0, i] += nonconstant_weight_b[j, 0, i]
-                nonconstant_weight[k, 1, i] += nonconstant_weight_b[j, 1, i]
-                largest = max(max_scatter[k, i], max_scatter_b[j, i])
-                max_scatter[k, i] = max(largest, C[k, i, i])
-                if removed[k, 0, i] == 0.0:
-                    removed[k, 1, i] = removed_b[j, 1, i]
-                removed[k, 0, i] += removed_b[j, 0, i]
+            if other.n[j] > 0.0:
+                add_class(&s, slot[j], &other, j, &about[0])
     if holder is not None:
         for name, value in state.items():
             setattr(holder, name, value)
@@ -518,34 +516,24 @@ def add(
 
 cpdef void decay(a, double share) except *:
     """Scale the weights of all classes, the true ones too; empty those of almost no weight."""
-    cdef double[::1] n = a.n, N = a.N, weight_remainder = a.weight_remainder
-    cdef double[::1] min_row_weight = a.min_row_weight, stream = a.stream
-    cdef double[:, ::1] mean = a.mean, max_scatter = a.max_scatter
-    cdef double[:, :, ::1] nonconstant_weight = a.nonconstant_weight, removed = a.removed
-    cdef double[:, :, :] C = a.C
-    cdef uint64_t[:, :, ::1] row_hashes = a.row_hashes
-    cdef Py_ssize_t c = n.shape[0], d = mean.shape[1], k, i, j
+    cdef MomentsView s = view(a)
+    cdef Py_ssize_t d = s.d, k, i
     cdef double total = 0.0, left
     with nogil:
-        for k in range(c):
-            left = share if n[k] * share >= MIN_CLASS_WEIGHT else 0.0
-            n[k] *= left
-            N[k] *= left
-            weight_remainder[k] *= left
-            min_row_weight[k] *= left
-            total += N[k]
-            for i in range(d):
-                nonconstant_weight[k, 0, i] *= left
-                nonconstant_weight[k, 1, i] *= left
-                for j in range(d):
-                    C[k, i, j] *= left
+        for k in range(s.c):
+            left = share if s.n[k] * share >= MIN_CLASS_WEIGHT else 0.0
+            decay_class(&s, k, left)
+            s.N[k] *= left
+            total += s.N[k]
             if left == 0.0:
                 for i in range(d):
-                    mean[k, i] = max_scatter[k, i] = removed[k, 0, i] = removed[k, 1, i] = 0.0
-                for i in range(d + 1):
-                    row_hashes[k, 0, i] = row_hashes[k, 1, i] = 0
-        for k in range(c):
-            stream[k] = total
+                    s.mean[k * d + i] = s.max_scatter[k * d + i] = 0.0
+                for i in range(2 * d):
+                    s.removed[k * 2 * d + i] = 0.0
+                for i in range(2 * (d + 1)):
+                    s.row_hashes[k * 2 * (d + 1) + i] = 0
+        for k in range(s.c):
+            s.stream[k] = total
 
 
 def add_all(list changes, holder, dict state):
@@ -563,22 +551,17 @@ cdef void learn_row(
 
     Without decay ``entering`` is the weight ``omega`` itself and ``keep`` is 1.
     """
-    cdef Py_ssize_t d = s.d, i, j
+    cdef Py_ssize_t d = s.d, i
     cdef double* mean = s.mean + k * d
     cdef double* C = s.C + k * s.size
     cdef double* max_scatter = s.max_scatter + k * d
     cdef double* nonconstant_weight = s.nonconstant_weight + k * 2 * d
-    cdef double n_a = keep * s.n[k], n = n_a, share, root
-    s.weight_remainder[k] *= keep
-    s.min_row_weight[k] *= keep
+    cdef double n_a, n, share, root
+    if keep != 1.0:
+        decay_class(s, k, keep)
+    n = n_a = s.n[k]
     add_weight(entering, &n, &s.weight_remainder[k])
     share = entering / n
-    if keep != 1.0:
-        for i in range(d):
-            for j in range(d):
-                C[i * s.stride + j] *= keep
-        for i in range(2 * d):
-            nonconstant_weight[i] *= keep
     for i in range(s.c):
         s.stream[i] = keep * s.stream[i] + entering if i == k else s.stream[i] + omega
     if s.min_row_weight[k] == 0.0 or entering < s.min_row_weight[k]:

@@ -346,7 +346,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             state.warn_unseen_labels_once(self._options)
         if found is not None:
             opened = found.events
-            at = opened.best(x) if state.fixed is None else opened.best_array(self._mapped(x))
+            at = opened.best(x) if state.fixed is None else opened.best(self._mapped(x))
             if at >= 0:
                 return found.answers[at]
         scores = self._scores()
@@ -522,7 +522,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             if state.fixed is None:
                 p = found.events.probabilities(x, stream)
             else:
-                p = found.events.probabilities_array(self._mapped(x), stream)
+                p = found.events.probabilities(self._mapped(x), stream)
             if p is not None:
                 if stream and self.calibrate and state.calibration is not None:
                     p = state.calibration.corrected(p, found.labels)

@@ -142,7 +142,7 @@ class ImputedEvents:
         row = self.row(event)
         if row is not None:
             self._is_old = True
-            self._learns.learn_array(np.array(row), slot, w)
+            self._learns.learn(np.array(row), slot, w)
         return row is not None
 
     def changed(self) -> None:
@@ -153,12 +153,12 @@ class ImputedEvents:
     def best(self, event: dict[Any, Any]) -> int:
         """Return the position of the label; −1 if the event is new."""
         row = self._imputed(event)
-        return -1 if row is None else int(self._scores.best_array(row))
+        return -1 if row is None else int(self._scores.best(row))
 
     def probabilities(self, event: dict[Any, Any], stream: bool) -> Any:
         """Return probabilities (c,); None if the event is new."""
         row = self._imputed(event)
-        return None if row is None else self._scores.probabilities_array(row, stream)
+        return None if row is None else self._scores.probabilities(row, stream)
 
     def _imputed(self, event: dict[Any, Any]) -> Vector | None:
         found = self.row(event)

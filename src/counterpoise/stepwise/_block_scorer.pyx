@@ -113,6 +113,25 @@ cdef void product(
 cdef class BlockScorer(StepSolver):
     """A solver of blocks of up to ``room`` steps, which keeps an inverse between them."""
 
+    cdef readonly list counts
+    cdef Py_ssize_t room
+    cdef bint begun, held, late
+    cdef int m_
+    cdef double least, extra, b_c, b_n, most
+    cdef double a_[2]
+    cdef double past[2]
+    cdef double faded[256]
+    cdef int open_[256]
+    cdef const double* X
+    cdef const double* scored
+    cdef const Py_ssize_t* codes
+    cdef double[:, ::1] own         # anchor, centre, 1 / s, q, nu_0, nu_1, and workspace
+    cdef double[:, ::1] simulated   # means (2), diagonals (2), m, v
+    cdef double[:, ::1] P, A, N_, B, V, G, E, dq, rho, y, next, w, Nw, T, g, z, t
+    cdef double[:, ::1] lanes, inverse, root, side, steps, weight, K, deltas, sums, first
+    cdef double[::1] ones
+    cdef Py_ssize_t[::1] rows
+
     def __init__(self, spec, moments, Py_ssize_t room):
         StepSolver.__init__(self, spec, moments)
         self.room = room

@@ -82,8 +82,24 @@ cdef class Events:
         if self.refined is not None:
             self.refined.discard()
 
-    cdef bint fill(self, dict row) except -1:
-        """Copy a dict into the row; return whether every feature has a column."""
+    cdef bint fill(self, row) except -1:
+        """Copy a dict or an array into x; return whether every feature has a column."""
+        if type(row) is dict:
+            return self.fill_dict(row)
+        self.fill_array(row)
+        return True
+
+    cdef int fill_array(self, const double[::1] row) except -1:
+        cdef Py_ssize_t j
+        if row.shape[0] != self.x.shape[0]:
+            raise ValueError(f"a row has {row.shape[0]} features, expected {self.x.shape[0]}")
+        for j in range(row.shape[0]):
+            if not fabs(row[j]) <= MAX_ABS_VALUE:
+                validation.number(j, row[j])
+            self.x[j] = row[j]
+        return 0
+
+    cdef bint fill_dict(self, dict row) except -1:
         cdef Py_ssize_t j = 0, d = self.x.shape[0]
         cdef bint complete = True
         cdef double number
@@ -104,23 +120,24 @@ cdef class Events:
             j += 1
         return complete
 
-    def learn(self, dict row, Py_ssize_t k, double omega):
-        """Learn a row of class k, unless it has a feature without a column; return whether."""
-        if not self.fill(row):
-            return False
-        if omega > 0.0:
-            self.take(&self.x[0], k, omega)
-        return True
+    def learn(self, row, Py_ssize_t k, double omega, double[::1] clipped=None):
+        """Learn a row of class k; where a map clips it, add its weight to a count.
 
-    cpdef learn_array(
-        self, const double[::1] row, Py_ssize_t k, double omega, double[::1] clipped=None
-    ):
-        """Learn a row of class k; where a map clips it, its weight is added to a count."""
-        self.check(row)
-        if omega > 0.0:
-            self.take(&row[0], k, omega)
-            if clipped is not None:
-                clipped[0] += omega
+        Return whether the row is a dict of features that have columns, or an array of float64 in
+        order: no other row is learned.
+        """
+        cdef const double[::1] array
+        if type(row) is dict:
+            if not self.fill_dict(row):
+                return False
+        else:
+            try:
+                array = row
+            except (BufferError, TypeError, ValueError):
+                return False
+            self.fill_array(array)
+        self.take(k, omega, clipped)
+        return True
 
     def learn_at(
         self, row, Py_ssize_t k, double omega, double life, double t, moments,
@@ -128,26 +145,17 @@ cdef class Events:
     ):
         """Learn a row of class k and of time t, where weights halve in ``life`` seconds.
 
-        A dict that has a feature without a column is not learned; return whether it was.
+        Return whether every feature has a column; otherwise the row is not learned.
         """
-        cdef const double[::1] array
         cdef double[::1] when = moments.when
-        if type(row) is dict:
-            if not self.fill(row):
-                return False
-            array = self.x
-        else:
-            array = row
-            self.check(array)
-        if omega > 0.0:
-            if t > when[0]:
-                decay(moments, exp2((when[0] - t) / life))
-                when[0] = t
-                if self.refined is not None:
-                    self.refined.discard()
-            self.take(&array[0], k, omega * exp2((t - when[0]) / life))
-            if clipped is not None:
-                clipped[0] += omega
+        if not self.fill(row):
+            return False
+        if omega > 0.0 and t > when[0]:
+            decay(moments, exp2((when[0] - t) / life))
+            when[0] = t
+            if self.refined is not None:
+                self.refined.discard()
+        self.take(k, omega * exp2((t - when[0]) / life), clipped)
         return True
 
     def all_seen(self):
@@ -158,32 +166,23 @@ cdef class Events:
                 return False
         return True
 
-    def learn_plain(self, x, Py_ssize_t k, double omega):
-        """Learn a row of class k, if it is an array of float64 in order; return whether."""
-        cdef const double[::1] row
-        try:
-            row = x
-        except (BufferError, TypeError, ValueError):
-            return False
-        self.learn_array(row, k, omega)
-        return True
-
-    cdef void take(self, const double* x, Py_ssize_t k, double omega) noexcept:
+    cdef int take(self, Py_ssize_t k, double omega, double[::1] clipped) except -1:
+        """Learn the row x of class k, unless its weight is 0."""
         cdef bint first = self.scorer.n[k] == 0.0
-        self.scorer.learn_weighted(x, k, omega)
+        if omega <= 0.0:
+            return 0
+        self.scorer.learn_weighted(&self.x[0], k, omega)
         self.old = self.unlinked = True
         if self.refined is not None:
             self.refined.learned(k, first)
+        if clipped is not None:
+            clipped[0] += omega
+        return 0
 
-    def best(self, dict row):
+    def best(self, row):
         """Return the position of the predicted class of a row; -1 if the problem is singular."""
         self.fill(row)
-        return self.winner(&self.x[0])
-
-    def best_array(self, const double[::1] row):
-        """Return the position of the predicted class of a row; -1 if the problem is singular."""
-        self.check(row)
-        return self.winner(&row[0])
+        return self.winner()
 
     def reasons(self, dict row, Py_ssize_t at):
         """Return the contribution of each feature to the score of the class at a position.
@@ -194,10 +193,10 @@ cdef class Events:
         cdef double sign, total = 0.0, centre
         cdef StepSolver s = self.scorer
         self.fill(row)
-        if s.spec.pooled_rows >= 0.0 or self.score(&self.x[0]):
+        if s.spec.pooled_rows >= 0.0 or self.score():
             return None
         if at < 0:
-            at = self.winner(&self.x[0])
+            at = self.winner()
         q = at if s.problems > 1 else 0
         sign = -1.0 if s.c == 2 and at == 0 else 1.0
         for k in range(s.c):
@@ -214,25 +213,15 @@ cdef class Events:
             result[self.names[j]] = sign * self.coef[q, j] * centre
         return result
 
-    def scores_array(self, const double[::1] row):
+    def scores(self, row):
         """Return the scores of a row; None if the problem is singular."""
-        self.check(row)
-        return None if self.score(&row[0]) else list(self.f)
-
-    def probabilities(self, dict row, bint stream):
-        """Return the probability of each class; None where only ``solver/link.py`` can."""
         self.fill(row)
-        return self.linked_probabilities(&self.x[0], stream)
+        return None if self.score() else list(self.f)
 
-    def probabilities_array(self, const double[::1] row, bint stream):
-        """Return the probability of each class; None where only ``solver/link.py`` can."""
-        self.check(row)
-        return self.linked_probabilities(&row[0], stream)
-
-    cdef Py_ssize_t winner(self, const double* x) noexcept:
+    cdef Py_ssize_t winner(self) noexcept:
         """Return the index of ``classes.argmax_classes``, for classes that were all seen."""
         cdef Py_ssize_t q, best = 0
-        if self.score(x):
+        if self.score():
             return -1
         if self.scorer.c == 1:
             return 0
@@ -243,11 +232,13 @@ cdef class Events:
                 best = q
         return best
 
-    cdef linked_probabilities(self, const double* x, bint stream):
+    def probabilities(self, row, bint stream):
+        """Return the probability of each class; None where only ``solver/link.py`` can."""
         cdef Py_ssize_t k
+        self.fill(row)
         if self.scorer.spec.pooled_rows >= 0.0 or self.scorer.c > MAX_CLASSES_CACHED:
             return None
-        if self.score(x):
+        if self.score():
             return None
         if self.linked is None:
             from counterpoise.solver.link import nodes
@@ -260,11 +251,12 @@ cdef class Events:
         self.linked.probabilities(&self.f[0], stream, &self.p[0])
         return [self.p[k] for k in range(self.scorer.c)]
 
-    cdef int score(self, const double* x) noexcept:
-        """Compute the scores of a row, into f; return whether there are none."""
+    cdef int score(self) noexcept:
+        """Compute f, the scores of x; return whether the problem is singular."""
         cdef Py_ssize_t q, j, d = self.x.shape[0]
         cdef double f
         cdef double* w
+        cdef double* x = &self.x[0]
         cdef double* anchor = self.scorer.s.anchor
         if self.learn_only:
             return 1
@@ -309,13 +301,4 @@ cdef class Events:
             ):
                 if s.weights(q, &self.coef[q, 0], &self.offset[q]):
                     return 1
-        return 0
-
-    cdef int check(self, const double[::1] row) except -1:
-        cdef Py_ssize_t j
-        if row.shape[0] != self.x.shape[0]:
-            raise ValueError(f"a row has {row.shape[0]} features, expected {self.x.shape[0]}")
-        for j in range(row.shape[0]):
-            if not fabs(row[j]) <= MAX_ABS_VALUE:
-                validation.number(j, row[j])
         return 0

@@ -19,7 +19,7 @@ cdef class StepSolver:
     cdef double[::1] anchor, n, weight_remainder, min_row_weight, N, stream, delta, other
     cdef double[:, ::1] mean, max_scatter, a
     cdef double[:, :, :] C
-    cdef double[:, :, ::1] nonconstant_weight
+    cdef double[:, :, ::1] nonconstant_weight, removed
     cdef uint64_t[:, :, ::1] row_hashes
     cdef double[::1] m, v, centre, tiny
     cdef double[:, ::1] U, pooled

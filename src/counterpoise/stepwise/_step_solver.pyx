@@ -5,7 +5,7 @@
 from libc.math cimport INFINITY, exp, expm1, fabs, log
 from libc.string cimport memset
 
-from counterpoise.moments._moments cimport MomentsView, learn_row
+from counterpoise.moments._moments cimport MomentsView, learn_row, view
 
 cdef extern from "kernels.h" nogil:
     int eliminate(
@@ -67,9 +67,9 @@ cdef class StepSolver:
 
         self.anchor, self.n, self.N = moments.anchor, moments.n, moments.N
         self.mean, self.max_scatter, self.C = moments.mean, moments.max_scatter, moments.C
-        self.nonconstant_weight = moments.nonconstant_weight
         self.stream, self.weight_remainder = moments.stream, moments.weight_remainder
         self.min_row_weight, self.row_hashes = moments.min_row_weight, moments.row_hashes
+        self.nonconstant_weight, self.removed = moments.nonconstant_weight, moments.removed
         cdef Py_ssize_t d = self.anchor.shape[0]
         self.c = self.n.shape[0]
         self.problems = 1 if self.c <= 2 else self.c
@@ -81,22 +81,8 @@ cdef class StepSolver:
         cdef Py_ssize_t pooled = d if self.spec.pooled_rows > 0.0 else 1
         self.pooled = np.zeros((pooled, pooled))
         self.a = np.zeros((self.problems, self.c))
-        self.s.c = self.c
-        self.s.d = d
-        self.s.stride = self.C.strides[1] // sizeof(double)
-        self.s.size = self.C.strides[0] // sizeof(double)
-        self.s.anchor = &self.anchor[0]
+        self.s = view(moments)
         self.s.delta = &self.delta[0]
-        self.s.n = &self.n[0]
-        self.s.weight_remainder = &self.weight_remainder[0]
-        self.s.min_row_weight = &self.min_row_weight[0]
-        self.s.N = &self.N[0]
-        self.s.stream = &self.stream[0]
-        self.s.mean = &self.mean[0, 0]
-        self.s.C = &self.C[0, 0, 0]
-        self.s.max_scatter = &self.max_scatter[0, 0]
-        self.s.nonconstant_weight = &self.nonconstant_weight[0, 0, 0]
-        self.s.row_hashes = &self.row_hashes[0, 0, 0]
 
     cdef void learn(self, const double* x, Py_ssize_t k) noexcept nogil:
         learn_row(&self.s, k, x, 1.0, 1.0, self.spec.gamma[k])

@@ -28,7 +28,7 @@ class SingleEventModel:
 
     def best(self, row: Vector) -> Any:
         """Label of a row; None if the compiled solver cannot tell."""
-        at = self.events.best_array(row)
+        at = self.events.best(row)
         return None if at < 0 else self.answers[at]
 
 
