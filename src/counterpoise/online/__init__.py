@@ -11,17 +11,13 @@ Recursive Least-Squares for Binary Class Rebalancing", ICML 2023.
 """
 
 from counterpoise.online.acog import ACOG
-from counterpoise.online.ar_rls import ARRLS
 from counterpoise.online.arow import AROW
-from counterpoise.online.confidence_weighted import ConfidenceWeighted
-from counterpoise.online.ir_rls import IRRLS
-from counterpoise.online.least_squares import LS
+from counterpoise.online.confidence_weighted import ConfidenceWeighted, SoftConfidenceWeighted
+from counterpoise.online.least_squares import LS, TER
 from counterpoise.online.nr_rls import NRRLS
 from counterpoise.online.passive_aggressive import PassiveAggressive
 from counterpoise.online.perceptron import Perceptron
-from counterpoise.online.rls import RLS
-from counterpoise.online.soft_confidence_weighted import SoftConfidenceWeighted
-from counterpoise.online.total_error_rate import TER
+from counterpoise.online.rls import ARRLS, IRRLS, RLS
 
 __all__ = [
     "ACOG",
