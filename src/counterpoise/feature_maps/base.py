@@ -131,12 +131,12 @@ class MapUnion(Map):
         return "+".join(part.text for part in self.maps)
 
     def check(self) -> None:
-        """Raise if there are no maps, or a map cannot be a part."""
+        """Raise unless there are maps, and each can be a part."""
         if not len(self.maps) or not all(isinstance(part, Map) for part in self.maps):
             raise ValueError(f"maps must be one or more maps, not {self.maps!r}")
         for part in self.maps:
             part.check()
-            if isinstance(part, MapUnion) or getattr(part, "constant", False):
+            if isinstance(part, MapUnion):
                 raise ValueError(f"{part!r} cannot be part of a union")
 
     def _parts(self, inputs: int) -> Iterator[tuple[Map, slice, slice]]:

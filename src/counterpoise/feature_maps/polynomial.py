@@ -21,7 +21,6 @@ class PolynomialMap(Map):
     """A map whose terms are polynomials up to a degree, ``order``."""
 
     order: int
-    constant = False  # whether a 1 comes first
 
     def check(self) -> None:
         """Raise if the order has no meaning."""
@@ -33,11 +32,8 @@ class PolynomialMap(Map):
         return int(self.order)
 
     def features_at(self, inputs: int) -> NDArray[np.intp] | None:
-        """Return the first indices, after the constant."""
-        return np.arange(inputs, dtype=np.intp) + int(self.constant)
-
-    def _ones(self, X: Matrix) -> list[Matrix]:
-        return [np.ones((len(X), 1))] if self.constant else []
+        """Return the first indices."""
+        return np.arange(inputs, dtype=np.intp)
 
 
 class Monomials(PolynomialMap):
@@ -47,7 +43,7 @@ class Monomials(PolynomialMap):
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
         """Return the terms of rows."""
-        return np.concatenate([*self._ones(X), *self._products(X)], axis=1)
+        return np.concatenate(self._products(X), axis=1)
 
     def _products(self, X: Matrix) -> list[Matrix]:
         """Return the monomials of each degree: x_j times one of the degree before."""
@@ -58,7 +54,7 @@ class Monomials(PolynomialMap):
 
     def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
         """Return the gradient: from the last degree down, by the rule for products."""
-        inputs, order, G = X.shape[1], int(self.order), G[:, int(self.constant) :]
+        inputs, order = X.shape[1], int(self.order)
         blocks, steps = self._products(X), monomial_factors(inputs, order, self.distinct)
         ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
         parts = np.split(G, ends, axis=1)
@@ -75,17 +71,16 @@ class Monomials(PolynomialMap):
 
     def names(self, names: Sequence[str]) -> list[str]:
         """Return the names of the terms, products of those of the features."""
-        return ["1"] * self.constant + [
+        return [
             " ".join(_power(names[j], factors.count(j)) for j in dict.fromkeys(factors))
             for factors in self._factors(len(names))
         ]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
         """Return the new index of each term."""
-        first = int(self.constant)
-        index = {factors: i for i, factors in enumerate(self._factors(inputs), start=first)}
+        index = {factors: i for i, factors in enumerate(self._factors(inputs))}
         moved = [tuple(sorted(int(at[j]) for j in factors)) for factors in self._factors(len(at))]
-        return np.array([*range(first), *(index[factors] for factors in moved)], dtype=np.intp)
+        return np.array([index[factors] for factors in moved], dtype=np.intp)
 
 
 class Polynomial(Monomials):
@@ -93,9 +88,8 @@ class Polynomial(Monomials):
 
     distinct = False
 
-    def __init__(self, order: int = 2, *, constant: bool = False) -> None:
+    def __init__(self, order: int = 2) -> None:
         self.order = order
-        self.constant = constant
 
     @property
     def text(self) -> str:
@@ -104,7 +98,7 @@ class Polynomial(Monomials):
 
     def count(self, inputs: int) -> int:
         """Return the number of monomials."""
-        return terms(inputs, self.order, reduced=False) - (not self.constant)
+        return terms(inputs, self.order, reduced=False) - 1
 
 
 class Interactions(Monomials):
@@ -128,9 +122,8 @@ class Interactions(Monomials):
 class ReducedPolynomial(PolynomialMap):
     """Powers of the features, powers of their sum s, and products of the two."""
 
-    def __init__(self, order: int = 2, *, constant: bool = False) -> None:
+    def __init__(self, order: int = 2) -> None:
         self.order = order
-        self.constant = constant
 
     @property
     def text(self) -> str:
@@ -139,7 +132,7 @@ class ReducedPolynomial(PolynomialMap):
 
     def count(self, inputs: int) -> int:
         """Return the number of powers and products."""
-        return terms(inputs, self.order, reduced=True) - (not self.constant)
+        return terms(inputs, self.order, reduced=True) - 1
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
         """Return the terms of rows."""
@@ -149,13 +142,13 @@ class ReducedPolynomial(PolynomialMap):
             products.append(X * sums[-1])
             powers.append(X**k)
             sums.append(s**k)
-        return np.concatenate([*self._ones(X), *powers, *sums, *products], axis=1)
+        return np.concatenate([*powers, *sums, *products], axis=1)
 
     def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
         """Return the gradient of Σ_t G_t term_t."""
         r, size, s = self.order, X.shape[1], X.sum(axis=1, keepdims=True)
-        ends = np.cumsum([int(self.constant), *[size] * r, r, *[size] * (r - 1)])
-        _, *parts, _ = np.split(G, ends, axis=1)
+        ends = np.cumsum([*[size] * r, r, *[size] * (r - 1)])[:-1]
+        parts = np.split(G, ends, axis=1)
         powers, sums, products = parts[:r], parts[r], parts[r + 1 :]
         result = np.zeros_like(X)
         for k, g in enumerate(powers, start=1):  # x_j^k
@@ -170,18 +163,17 @@ class ReducedPolynomial(PolynomialMap):
     def names(self, names: Sequence[str]) -> list[str]:
         """Return the names of the terms; Σ is the sum."""
         r = self.order
-        result = ["1"] if self.constant else []
-        result += [_power(name, k) for k in range(1, r + 1) for name in names]
+        result = [_power(name, k) for k in range(1, r + 1) for name in names]
         result += [_power("Σ", k) for k in range(1, r + 1)]
         return result + [f"{name} {_power('Σ', k)}" for k in range(1, r) for name in names]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
         """Return the new index of each term."""
-        r, first = self.order, int(self.constant)
-        powers = [first + k * inputs + at for k in range(r)]
-        sums = np.arange(r, dtype=np.intp) + first + r * inputs
-        products = [first + r * inputs + r + k * inputs + at for k in range(r - 1)]
-        return np.concatenate([np.arange(first, dtype=np.intp), *powers, sums, *products])
+        r = self.order
+        powers = [k * inputs + at for k in range(r)]
+        sums = np.arange(r, dtype=np.intp) + r * inputs
+        products = [r * inputs + r + k * inputs + at for k in range(r - 1)]
+        return np.concatenate([*powers, sums, *products])
 
 
 def terms(features: int, order: int, reduced: bool) -> int:

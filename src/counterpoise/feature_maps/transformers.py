@@ -24,14 +24,14 @@ class Transformer(TransformerMixin, BaseEstimator, Map):
     n_features_in_: int
 
     def fit(self, X: ArrayLike, y: Any = None) -> Transformer:
-        """Record the number of features, and of some maps what they find in the rows.
+        """Record the number of features, and the parameters of maps that the rows determine.
 
         Parameters
         ----------
         X : array-like of shape (n, l)
             The rows.
         y : array-like of shape (n,), optional
-            Their labels, which landmarks take in turn; other maps ignore them.
+            Their labels, by which landmarks are chosen; other maps ignore them.
 
         Returns
         -------
@@ -88,8 +88,6 @@ class Polynomial(Transformer, polynomial.Polynomial):
     ----------
     order : int, default=2
         r, the highest total degree.
-    constant : bool, default=False
-        Put a 1 first; classifiers here add a constant themselves.
 
     Examples
     --------
@@ -129,8 +127,6 @@ class ReducedPolynomial(Transformer, polynomial.ReducedPolynomial):
     ----------
     order : int, default=2
         r.
-    constant : bool, default=False
-        Put a 1 first; classifiers here add a constant themselves.
 
     References
     ----------
@@ -207,7 +203,7 @@ class Ranks(Transformer, piecewise.Ranks):
 
 
 class Landmarks(Transformer, kernel_maps.Landmarks):
-    """How near a row is to rows that were seen first: exp(−‖x − x_i‖²/(2 l σ²)).
+    """Nearness of a row to the first rows of each class, exp(−‖x − x_i‖²/(2 l σ²)).
 
     The landmarks are rows of each class in turn, and stay in the model: ``unlearn`` does not remove
     them. :class:`RandomFourier` stores no rows.
