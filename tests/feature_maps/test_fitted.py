@@ -284,7 +284,6 @@ def test_forgetting_all_leaves_the_map(name):
         ("cubic", "'cubic' is not known"),
         (7, "7 is not known"),
         ("", "is not known"),
-        (Polynomial(2, constant=True), "adds a constant itself"),
         (MapUnion([]), "one or more maps"),
         (MapUnion([MapUnion([Polynomial()])]), "cannot be part"),
         (RandomFourier(10, width="wide"), "width must be"),

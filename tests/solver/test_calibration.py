@@ -118,7 +118,7 @@ def counted(seed, rows, bins=BINS):
 @pytest.mark.slow
 @given(st.integers(0, 10_000), st.sampled_from([1, 2, 3, 30, 3000, 10**7]))
 def test_the_curve_never_falls(seed, rows):
-    curve = CalibrationCurve.fitted(*counted(seed, rows))
+    curve = CalibrationCurve.fit(*counted(seed, rows))
     logit = np.linspace(-50, 50, 4001)
     slope = np.diff(curve.of(logit)) / np.diff(logit)
     assert (slope >= MIN_SLOPE * (1 - 1e-6)).all()
@@ -133,7 +133,7 @@ def test_the_curve_is_that_of_least_loss_and_prior():
     ones = np.round(
         n / (1 + np.exp(-0.6 * logit + 0.7))
     )  # rises everywhere, so that nothing is pooled
-    curve = CalibrationCurve.fitted(np.stack([n - ones, ones]), n * logit)
+    curve = CalibrationCurve.fit(np.stack([n - ones, ones]), n * logit)
     u, told = np.arcsinh(logit), (ones + 0.5) * (n - ones + 0.5) / (n + 1)
 
     def objective(z):

@@ -8,7 +8,7 @@ from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.moments.classes import Classes
 from counterpoise.solver.class_weights import affine, class_total_weights, targets
 from counterpoise.solver.options import Options
-from counterpoise.solver.ridge import RidgeSystems, choose_ridge
+from counterpoise.solver.ridge import RidgeSystems, choose_ridge, decaying_ridge
 from counterpoise.solver.scores import MAX_FEATURES_FULL_EIGEN, _extreme_eigenvalues, condition
 
 INTERCEPTS = ["penalized", "free", "none"]
@@ -225,3 +225,10 @@ def test_a_deviation_too_small_to_divide_by_counts_as_none():
     X, y = np.array([[0.0], [5e-324], [0.0], [5e-324]]), np.array([0, 1, 1, 0])
     model = BalancedRidgeClassifier().fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_the_decaying_ridge_is_three_rows_of_each_direction():
+    one = np.ones(2)
+    # Balanced: 3/2 (1/n + 1/n). Not balanced, a = n: 3, as scikit-learn's alpha.
+    assert decaying_ridge(one, 100.0 * one) == pytest.approx(0.03)
+    assert decaying_ridge(100.0 * one, 100.0 * one) == pytest.approx(3.0)

@@ -34,7 +34,7 @@ from counterpoise.engine.summary import Summary
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.explanation import Explanation
 from counterpoise.feature_maps import Map
-from counterpoise.moments.classes import grouped, n_score_columns, union
+from counterpoise.moments.classes import group_rows, n_score_columns, union
 from counterpoise.solver.attribution import explain
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.solver.options import Options
@@ -82,7 +82,7 @@ class AutoModel(EngineBase):
         """The candidates, with all rows so far."""
         if self._deferred:
             X, y, w = zip(*self._deferred, strict=True)
-            batch = Batch(np.array(X), np.array(y), np.array(w), grouped)
+            batch = Batch(np.array(X), np.array(y), np.array(w), group_rows)
             before = self._candidates
             learned = before.learn(batch, before.first.declared, self.params.memory_limit)
             commit(self, _candidates=learned, _deferred=())
@@ -248,7 +248,7 @@ class AutoModel(EngineBase):
             return np.zeros((0, 1))
         everything = state.moments.labels
         if not set(y.tolist()) <= set(everything.tolist()):
-            _, everything = grouped(y, everything)  # checks new labels
+            _, everything = group_rows(y, everything)  # checks new labels
             self._require_room(len(everything), X.shape[1], before)
         y = y.astype(everything.dtype, copy=False)
         if shuffle:
@@ -259,7 +259,7 @@ class AutoModel(EngineBase):
             wanted = union(everything, known)
             into = np.zeros((len(y), n_score_columns(len(wanted))))
             request = ScoreRequest(into, wanted, delay)
-        batch = Batch(X, y, w, grouped, names)
+        batch = Batch(X, y, w, group_rows, names)
         self._candidates = before.learn(batch, known, params.memory_limit, request)
         return np.zeros((0, 1)) if request is None else request.into
 

@@ -24,12 +24,12 @@ from counterpoise.engine.summary import Summary, summarize
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.explanation import Explanation
 from counterpoise.feature_maps.fitted import feature_map_name
-from counterpoise.moments.classes import declared, grouped, n_score_columns, union
+from counterpoise.moments.classes import declare_labels, group_rows, n_score_columns, union
 from counterpoise.moments.moments import Moments
 from counterpoise.moments.resize import with_labels
 from counterpoise.solver.attribution import explain
 from counterpoise.solver.imputation import MeanImputation
-from counterpoise.solver.mapped_moments import clipped, require_room
+from counterpoise.solver.mapped_moments import clipped_weight, require_room
 from counterpoise.solver.options import Options
 from counterpoise.solver.scores import Scores
 from counterpoise.stepwise import progressive
@@ -60,7 +60,7 @@ class EngineBase:
 
     def _declare(self, before: Labels, classes: Any, y: Labels) -> Labels:
         """Return all labels declared so far; raise if rows have labels of another type."""
-        known = before if classes is None else declared(before, classes)
+        known = before if classes is None else declare_labels(before, classes)
         if len(known):
             validation.require_one_type(y, known)
         return known
@@ -153,7 +153,7 @@ def _learn_compiled(
     for k, mine in enumerate(rows_of):
         codes[mine] = k
     if fixed is not None:
-        moments.clipped[0] += clipped(X, None, fixed)
+        moments.clipped[0] += clipped_weight(X, None, fixed)
     delay = min(delay, len(X))
     f = progressive.threaded_scores(options, moments, labels, X, codes, delay, fixed, jobs)
     left = State(state.config, moments, declared, fixed, calibration=state.calibration)
@@ -312,7 +312,7 @@ class RidgeModel(EngineBase):
             validation.require_finite(X, names)
         if weight is not None and not weight.all():
             X, y, weight, t = without_weightless(X, y, weight, t)
-        return Batch(X, y, weight, grouped, names, t)
+        return Batch(X, y, weight, group_rows, names, t)
 
     def _begin(self, inputs: int, y: Labels, classes: Any) -> tuple[State, Labels]:
         """Return a state for rows of this width, and all labels declared so far."""

@@ -133,7 +133,7 @@ def _outlying(state: State, kept: RowBuffer) -> Change:
     seen = moments.n > 0.0
     X, code, _, _ = kept.arrays(moments.labels[seen])
     weight = (moments.n[seen] / np.bincount(code))[code]
-    far = np.abs(state.fixed.scaled(X)) >= MAX_DEVIATIONS
+    far = np.abs(state.fixed.scale(X)) >= MAX_DEVIATIONS
     share = weight @ far / weight.sum()
     j = int(share.argmax())
     return Change(j, float(share[j]), state.config.rows)

@@ -32,7 +32,7 @@ from counterpoise.solver.calibration import Calibration
 from counterpoise.solver.imputation import ImputedMoments, MeanImputation, change_base
 from counterpoise.solver.link import link_of
 from counterpoise.solver.mapped_moments import (
-    clipped,
+    clipped_weight,
     moments_of,
     require_light,
     require_map_fits,
@@ -271,7 +271,7 @@ class State:
         if fixed is None:
             require_moderate(batch.X, chunk, batch.names)
         else:
-            chunk.clipped[0] = clipped(batch.X, weight, fixed)
+            chunk.clipped[0] = clipped_weight(batch.X, weight, fixed)
             require_light(chunk)
         return chunk
 
@@ -285,7 +285,7 @@ class State:
         if self.warmup is not None:
             labels, n = joined(self.warmup.y, y), len(self.warmup.y)
             before = replace(self.warmup, y=labels[:n])
-            rows = before.appended(X, labels[n:], weight, batch.t)
+            rows = before.append(X, labels[n:], weight, batch.t)
         seen = rows
         if self.fill is not None:  # by the mean of the rows that fix the map
             first = slice(self.config.rows)
@@ -541,7 +541,7 @@ class State:
         result = X.copy()
         if self.fixed is None:
             return ImputedMoments.of(self.fill, self.moments).impute(result)
-        for at, by, present in self.fixed.blank:
+        for at, by, present in self.fixed.missing:
             result[(X[:, by] != 0.0) != present, at] = self.fixed.mean[at]
         return result
 

@@ -347,7 +347,7 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
             p = None if mapped is None else found.events.probabilities(mapped, stream)
             if p is not None:
                 if stream and found.options.calibrate and state.calibration is not None:
-                    p = state.calibration.corrected(p, found.labels)
+                    p = state.calibration.correct_one(p, found.labels)
                 return np.array(p)
         bare = array_validation.without_feature_names(self)
         whole: Matrix = (bare.predict_stream_proba if stream else bare.predict_proba)(row[None])

@@ -344,8 +344,8 @@ def _map_rows(made: Graph, X: str, fixed: FittedMap) -> str:
     """Return mapped features of rows, which are scaled and clipped first."""
     Z = made.node("Sub", X, fixed.mean)
     Z = made.node("Div", Z, fixed.deviation)
-    if fixed.blank:  # a missing value is the mean of the map
-        at, by, present = (list(column) for column in zip(*fixed.blank, strict=True))
+    if fixed.missing:  # a missing value is the mean of the map
+        at, by, present = (list(column) for column in zip(*fixed.missing, strict=True))
         flags = made.node("Sub", made.gather(X, by), np.where(present, 1.0, 0.0))
         is_missing = made.node("MatMul", made.node("Abs", flags), np.eye(len(fixed.mean))[at])
         Z = made.node("Mul", Z, made.node("Sub", 1.0, is_missing))

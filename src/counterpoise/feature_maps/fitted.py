@@ -1,8 +1,8 @@
-"""A fitted map: rows are scaled by given numbers, then mapped, and neither changes any more.
+"""Fitted maps: rows are scaled by fixed numbers, then mapped.
 
-Once fixed, a map is a function of the row alone, so every guarantee for the features also holds for
-their images: order, chunks, merging, unlearning. Before that comes the warm-up: the scaling is that
-of the rows so far, which are kept until there are enough of them.
+A fitted map is a function of the row alone, so every guarantee for features also holds for mapped
+features: order, chunks, merging, unlearning. Until enough rows for the fit have arrived, they are
+kept.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ def map_of(given: Any, kinds: Kinds = KINDS) -> Map:
     """Return a map by its name, of these kinds, or the map itself, checked."""
     if isinstance(given, Map):
         given.check()
-        if getattr(given, "constant", False):
-            raise ValueError("the classifier adds a constant itself; remove constant=True")
-        again = _named(given.text, KINDS)
+        again = _find_map(given.text, KINDS)
         ours = type(given).__module__.rpartition(".")[0] == __package__
         if not (again and ours and isinstance(given, type(again)) and again.text == given.text):
             raise ValueError(
@@ -50,7 +48,7 @@ def map_of(given: Any, kinds: Kinds = KINDS) -> Map:
                 "use it as a step of a pipeline instead"
             )
         return given
-    found = _named(given, kinds) if isinstance(given, str) else None
+    found = _find_map(given, kinds) if isinstance(given, str) else None
     if found is None:
         raise ValueError(
             f"feature_map={given!r} is not known; use poly2 (or another order), interactions, rm3, "
@@ -61,7 +59,7 @@ def map_of(given: Any, kinds: Kinds = KINDS) -> Map:
     return found
 
 
-def _named(text: str, kinds: Kinds) -> Map | None:
+def _find_map(text: str, kinds: Kinds) -> Map | None:
     """Return the map of this name, one or several joined by a plus; None if there is none."""
     parts = [found for part in text.split("+") if (found := _read(part, kinds)) is not None]
     if len(parts) <= text.count("+"):
@@ -116,7 +114,7 @@ class FittedMap:
         Random numbers of the map, or what it found in rows.
     first : int
         Number of features when the map was fitted.
-    blank : tuple of (int, int, bool)
+    missing : tuple of (int, int, bool)
         Features that may be missing and are then mapped as their mean: feature, indicator, and
         whether the indicator is 1 where the feature is present.
 
@@ -133,7 +131,7 @@ class FittedMap:
     deviation: Vector
     drawn: Matrix
     first: int
-    blank: tuple[tuple[int, int, bool], ...] = ()
+    missing: tuple[tuple[int, int, bool], ...] = ()
 
     def transform(self, X: ArrayLike) -> Matrix:
         """Map rows.
@@ -147,13 +145,13 @@ class FittedMap:
         -------
         ndarray of shape (n, d)
         """
-        return self.map.apply(self.scaled(X), self.drawn)
+        return self.map.apply(self.scale(X), self.drawn)
 
-    def scaled(self, X: ArrayLike) -> Matrix:
+    def scale(self, X: ArrayLike) -> Matrix:
         """Return rows as the map takes them, standardized and clipped; a new array."""
         rows = np.asarray(X, dtype=np.float64)
         Z: Matrix = np.subtract(rows, self.mean, order="C")  # rows of frames may be columns
-        for at, by, present in self.blank:
+        for at, by, present in self.missing:
             Z[(rows[:, by] != 0.0) != present, at] = 0.0
         with np.errstate(over="ignore"):  # infinite values are clipped like the others
             Z /= self.deviation
@@ -166,7 +164,7 @@ class FittedMap:
         rows = np.asarray(X, dtype=np.float64)
         low, high = self._limits
         far: Flags = (rows <= low) | (rows >= high)
-        for at, by, present in self.blank:
+        for at, by, present in self.missing:
             far[(rows[:, by] != 0.0) != present, at] = False
         some: Flags = np.logical_or.reduce(far, axis=1)  # as any would, without its calls
         return some
@@ -186,7 +184,7 @@ class FittedMap:
     ) -> tuple[FittedMap, NDArray[np.intp]]:
         """Return the map for more features, named ``names``, and the new indices of its d terms.
 
-        Feature j becomes feature ``at[j]``; the others are new.
+        Feature j becomes feature ``at[j]``. The others are new.
         """
         inputs = len(names)
         mean, deviation = np.zeros(inputs), np.ones(inputs)
@@ -194,18 +192,18 @@ class FittedMap:
         mean[at], deviation[at], drawn[:, at] = self.mean, self.deviation, self.drawn
         for j in np.setdiff1d(np.arange(inputs), at):
             drawn[:, [j]] = self.map.params_for_new_feature(names[j], self.first)
-        wider = replace(self, mean=mean, deviation=deviation, drawn=drawn, blank=())
+        wider = replace(self, mean=mean, deviation=deviation, drawn=drawn, missing=())
         return wider, self.map.places(at, inputs)
 
     def with_missing(self, at: ArrayLike, by: ArrayLike, present: ArrayLike) -> FittedMap:
         """Return the map for rows in which features ``at`` may be missing, as ``by`` indicates."""
         places = np.asarray(at, dtype=int).tolist(), np.asarray(by, dtype=int).tolist()
         seen = np.asarray(present, dtype=bool).tolist()
-        return replace(self, blank=tuple(zip(*places, seen, strict=True)))
+        return replace(self, missing=tuple(zip(*places, seen, strict=True)))
 
     @property
     def late(self) -> Flags:
-        """Whether each feature appeared after the map was fitted and can be removed again."""
+        """Features (l,) that appeared after the map was fitted and can be removed again."""
         came = np.arange(len(self.mean)) >= self.first
         late: Flags = came & (self.mean == 0.0) & (self.deviation == 1.0)
         return late
@@ -216,7 +214,7 @@ class FittedMap:
         Only late features can be left out.
         """
         mean, deviation, drawn = self.mean[at], self.deviation[at], self.drawn[:, at].copy()
-        narrower = replace(self, mean=mean, deviation=deviation, drawn=drawn, blank=())
+        narrower = replace(self, mean=mean, deviation=deviation, drawn=drawn, missing=())
         return narrower, self.map.places(at, len(self.mean))
 
     def __eq__(self, other: object) -> bool:
@@ -242,7 +240,7 @@ class Warmup:
     weight: Vector  # (n,) their weights, positive
     t: Vector | None = None  # (n,) their times, where rows decay by time
 
-    def appended(self, X: Matrix, y: Labels, weight: Vector, t: Vector | None = None) -> Warmup:
+    def append(self, X: Matrix, y: Labels, weight: Vector, t: Vector | None = None) -> Warmup:
         """Return these rows and more; features that are new in the later ones were 0 before."""
         before = np.zeros((len(self.X), X.shape[1]))
         before[:, : self.X.shape[1]] = self.X
@@ -337,7 +335,7 @@ def fit_map(
     constant = variance <= (8.0 * EPS * np.abs(rows[0] + m)) ** 2
     one = make_fitted_map(map, rows[0] + m, np.sqrt(np.where(constant, 1.0, variance)))
     labels = None if y is None else np.asarray(y)
-    drawn = one.map.draw_from(one.drawn, one.scaled(rows), labels, w)
+    drawn = one.map.draw_from(one.drawn, one.scale(rows), labels, w)
     return one if drawn is one.drawn else replace(one, drawn=drawn)
 
 

@@ -23,7 +23,7 @@ from counterpoise.feature_maps._pairwise import nearness, products
 from counterpoise.feature_maps.base import WARMUP, Map, check_integer, nodes
 
 NODES = 24  # by which short ways are integrated
-UNUSED_LANDMARK = 1e6  # value of a landmark without a row: nothing is near
+UNUSED_LANDMARK = 1e6  # value of a landmark without a row, far from all rows
 
 
 class KernelMap(Map):
@@ -135,13 +135,15 @@ class RandomFourier(KernelMap):
             rows = normal(self.seed, f"lengths {i}", size * inputs).reshape(size, inputs)
             lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
             blocks.append(lengths[:, None] * (Q * np.sign(np.diagonal(R))).T)
-        return self._scaled(np.concatenate(blocks)[:half], inputs)
+        return self._scale_frequencies(np.concatenate(blocks)[:half], inputs)
 
     def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
         """Return frequencies that depend only on seed and name, the same on all machines."""
-        return self._scaled(normal(self.seed, f"feature {name}", self.terms // 2)[:, None], inputs)
+        return self._scale_frequencies(
+            normal(self.seed, f"feature {name}", self.terms // 2)[:, None], inputs
+        )
 
-    def _scaled(self, omega: Matrix, inputs: int) -> Matrix:
+    def _scale_frequencies(self, omega: Matrix, inputs: int) -> Matrix:
         """Return standard normal frequencies as those of the kernels, which take turns."""
         width = np.resize(np.array(self._widths()), len(omega))
         return np.ascontiguousarray(omega / (width[:, None] * np.sqrt(inputs)))

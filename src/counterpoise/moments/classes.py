@@ -1,4 +1,4 @@
-"""Classes: their labels, their slots in the moments, their scores, and the rows of each."""
+"""Classes: labels, their slots in the moments, the predicted class, and the rows of each label."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Classes:
 
     @classmethod
     def in_order_of_appearance(cls, moments: Moments) -> Classes:
-        """Return the classes as they came; their labels need not be of a type with an order."""
+        """Return the classes in the order of the moments; labels need no order."""
         return cls.for_labels(moments, moments.labels)
 
     @classmethod
@@ -40,7 +40,7 @@ class Classes:
 
     @cached_property
     def seen(self) -> Flags:
-        """Whether each class was ever seen."""
+        """Flags (c,) of classes that were ever seen."""
         return np.asarray(self.slots >= 0)
 
     @property
@@ -83,7 +83,7 @@ def union(one: Labels, two: Labels) -> Labels:
     return np.unique(joined(one, two))
 
 
-def declared(known: Labels, classes: Any) -> Labels:
+def declare_labels(known: Labels, classes: Any) -> Labels:
     """Return the labels declared so far and now."""
     if classes is None:
         return known
@@ -105,7 +105,7 @@ def _rows_of(y: Labels, known: Labels) -> list[NDArray[np.intp]]:
     return [np.flatnonzero(y == label) for label in known]
 
 
-def grouped(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
+def group_rows(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
     """Return the rows of each label, in order, and the labels: known ones, then new ones, sorted.
 
     The labels are ``known`` itself if y has no new one.

@@ -1,10 +1,4 @@
-"""Decay: how the past loses weight, by the rows of each class or by time.
-
-By rows, the rows of a class make its past decay, and each class may have its own half-life. By
-time, a row of time t has the weight ω 2^((t − T)/h), where T is the latest time learned. That is a
-sample weight like any other: neither order nor chunks matter, and two models add up after both are
-decayed to the later T.
-"""
+"""Decay of the weight of old rows, by the rows of each class or by time: see docs/math.md."""
 
 from __future__ import annotations
 

@@ -3,14 +3,9 @@
     n = n_a − n_b    μ = μ_a − (μ_b − μ_a) n_b / n     C = C_a − C_b − δδᵀ n n_b / n_a,  δ = μ_b − μ
 
 A difference has the absolute errors of its terms, so that a small one may have few correct digits.
-Three records measure that:
-
-- ``weight_remainder`` makes the weight of a class twice as precise as a float64. It shows that a
-  class is empty, and that rows of tiny weights remain.
-- ``row_hashes`` are sums of the bits of the values modulo 2⁶⁴, without rounding. They show that all
-  rows left have the same value of a feature, and which.
-- ``max_scatter`` and ``removed`` add up rounding errors. :func:`relative_error` compares these with
-  what is left.
+``weight_remainder`` shows that a class is empty, ``row_hashes`` that all rows left have the same
+value of a feature, and :func:`relative_error` compares the rounding errors in ``max_scatter`` and
+``removed`` with the scatter that is left.
 """
 
 from __future__ import annotations
@@ -285,14 +280,6 @@ def constant_features(row_hashes: NDArray[np.uint64], near: Vector) -> tuple[Fla
     With weights that add up to W, written as 2ᵗ times an odd number, the plain hash is W times the
     bits of the value modulo 2⁶⁴. It determines all but t bits of the value; a near value (d,), the
     mean, determines the others. The second hash, W times the folded bits, is the proof.
-
-    Examples
-    --------
-    >>> from counterpoise.moments.moments import Moments
-    >>> hashes = Moments.of([[2024.1, 3.0], [2024.1, 5.0]], ["a", "a"]).row_hashes[0]
-    >>> constant, value = constant_features(hashes, np.array([2024.2, 4.0]))
-    >>> constant.tolist(), float(value[0])
-    ([True, False], 2024.1)
     """
     W, plain, mixed = int(row_hashes[0, 0]), row_hashes[0, 1:], row_hashes[1, 1:]
     known = 65 - (W & -W).bit_length() if W else 0  # bits

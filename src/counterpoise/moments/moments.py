@@ -1,17 +1,9 @@
-"""Moments: all that a model learns, as a value that can be added and subtracted.
+"""Moments: weight, mean and scatter of each class, as a value that can be added and subtracted.
 
-Per class k of a labelled sample
-
-    n_k = Σ ω_i        μ_k = Σ ω_i x_i / n_k        C_k = Σ ω_i (x_i − μ_k)(x_i − μ_k)ᵀ
-
-with the sums over the rows of that class and ω the sample weights. Two samples together have
-
-    n = n_a + n_b      μ = μ_a + δ n_b / n          C = C_a + C_b + δδᵀ n_a n_b / n,   δ = μ_b − μ_a
-
-(Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
-variances", 1979); ``downdate.py`` has the inverse. Means are relative to an anchor, at first the
-first row, so that features far from zero keep their digits; it moves when the mean of all rows is
-more than 8 standard deviations away.
+docs/math.md has the formulas (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm
+for computing sample variances", 1979), and ``downdate.py`` their inverse. Means are relative to an
+anchor, at first the first row. It moves if the mean of all rows is more than 8 standard deviations
+away.
 """
 
 from __future__ import annotations
@@ -26,6 +18,7 @@ from counterpoise.arrays import Labels, Matrix, Rows, Vector, groups, scatters
 from counterpoise.moments import accumulate as class_rows
 from counterpoise.moments import downdate
 from counterpoise.moments._moments import add
+from counterpoise.moments._moments import decay as reduce_weights
 from counterpoise.moments.decay import NO_DECAY, NO_TIMESTAMP, Decay, HalfLife
 
 EPS = downdate.EPS
@@ -224,7 +217,9 @@ class Moments:
         keep, share = None, 1.0
         if decay.is_active:
             share, late = decay.time_factors(float(self.when[0]), float(other.when[0]))
-            other = other if late == 1.0 else other.scaled(late, counts=True)
+            if late != 1.0:
+                other = other.copy()
+                reduce_weights(other, late)
             keep = decay.row_factors(other.labels, other.N)
         return self._slots(other.labels), keep, share, other, self, holder, state
 
@@ -244,20 +239,6 @@ class Moments:
         """Return the estimated relative error (d,) that removals left in second moments."""
         return downdate.relative_error(self)
 
-    def scaled(self, gamma: float | Vector, counts: bool = False) -> Moments:
-        """Return weights and scatters times gamma (c,), in [0, 1]; also N with ``counts``."""
-        result = self.copy()
-        gamma = np.broadcast_to(np.asarray(gamma, dtype=np.float64), self.n.shape)
-        if counts:
-            result.N *= gamma
-        for weights in (result.n, result.weight_remainder, result.min_row_weight):
-            weights *= gamma
-        result.row_hashes[gamma != 1.0] = downdate.UNTRACKED_HASH
-        result.stream *= gamma
-        result.C *= gamma[:, None, None]
-        result.nonconstant_weight *= gamma[:, None, None]
-        return result
-
     def empty_class(self, k: int) -> Moments:
         """Return the moments of no rows of the class in a slot, about the same anchor."""
         return Moments(self.labels[k : k + 1], self.anchor)
@@ -274,16 +255,6 @@ class Moments:
         for name in Moments.__slots__:
             setattr(result, name, C if name == "C" else getattr(self, name).copy())
         return result
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in Moments.__slots__}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, np.ascontiguousarray(value))
-
-    def __reduce__(self) -> Any:
-        return object.__new__, (Moments,), self.__getstate__()
 
     def _check_compatible(self, other: Moments) -> None:
         if len(self.anchor) != len(other.anchor):

@@ -37,10 +37,10 @@ class GrowableScatter:
         return self.store[:c, :d, :d]
 
 
-def with_labels(moments: Moments, labels: Labels, room: GrowableScatter | None = None) -> Moments:
+def with_labels(moments: Moments, labels: Labels, memory: GrowableScatter | None = None) -> Moments:
     """Return moments with slots for these labels: the same object if it has them.
 
-    With a room the old value shares its scatters, and must not be changed any more.
+    With memory to grow in, the old value shares its scatters, and must not be changed any more.
     """
     if labels is moments.labels:
         return moments
@@ -56,16 +56,16 @@ def with_labels(moments: Moments, labels: Labels, room: GrowableScatter | None =
     result.stream[-more:] = moments.N.sum()
     result.labels = joined(moments.labels, labels[new])
     C, d = moments.C, len(moments.anchor)
-    result.C = (room or GrowableScatter()).resize(C, len(result.labels), d)
+    result.C = (memory or GrowableScatter()).resize(C, len(result.labels), d)
     return result
 
 
-def with_features(moments: Moments, d: int, room: GrowableScatter | None = None) -> Moments:
+def with_features(moments: Moments, d: int, memory: GrowableScatter | None = None) -> Moments:
     """Return moments of d features, the new ones zero in every row so far.
 
-    With a room the old value shares its scatters, and must not be changed any more.
+    With memory to grow in, the old value shares its scatters, and must not be changed any more.
     """
-    C = (room or GrowableScatter()).resize(moments.C, len(moments.labels), d)
+    C = (memory or GrowableScatter()).resize(moments.C, len(moments.labels), d)
     return _with_features(moments, np.arange(len(moments.anchor)), C)
 
 

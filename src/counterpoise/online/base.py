@@ -1,7 +1,7 @@
 """Base of the online rules: parameters, a state, and the loop that runs a rule over rows.
 
-A rule defines what one labelled row does to its state (``step``, the specification) and the
-compiled loop that does the same faster (``_kernel``). Labels are −1 for the first of ``classes_``
+A rule defines ``step``, the specification of one update of its state, and ``_kernel``, the compiled
+loop that is equal to it. Labels are −1 for the first of ``classes_``
 and +1 for the second. If ``fit_intercept`` is true, a constant feature is appended to the rows, so
 that it has a weight like any other.
 
@@ -178,7 +178,9 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
 
     def _covariance(self, s: State) -> NDArray[np.float64]:
         if not self._second_order:
-            raise AttributeError(f"{type(self).__name__} is a first-order rule: no covariance")
+            raise AttributeError(
+                f"{type(self).__name__} is a first-order rule and does not have a covariance"
+            )
         return covariance_of(s.S)
 
     def _is_definite(self, s: State) -> bool:
@@ -407,10 +409,9 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
             )
         if not self._is_definite(s):
             raise ValueError(
-                "with these rows the covariance of the weights is no longer positive definite, so "
-                "they are not learned; scale the features, for example with "
-                "sklearn.preprocessing.StandardScaler, leave out columns that follow from others, "
-                "or take a larger ridge"
+                "these rows make the covariance of the weights indefinite, so they are not "
+                "learned; scale the features, for example with sklearn.preprocessing."
+                "StandardScaler, leave out columns that follow from others, or take a larger ridge"
             )
         s.tau = float(self.tau)
         self._state = s
@@ -501,8 +502,8 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
             check_file(found == shape, f"a tensor {name!r} of shape {found}")
 
 
-class Weighted:
-    """Mixin for rules in which the weight of a row has a meaning."""
+class SampleWeightMixin:
+    """Mixin for rules that accept sample weights."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Learn as :meth:`OnlineClassifier.fit`, with the weight (n,) of each row."""

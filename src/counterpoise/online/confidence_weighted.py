@@ -235,10 +235,10 @@ def rescale(S: NDArray[np.float64], w: Vector, unit: Vector, anchor: int) -> Non
     """Multiply w by u = 2^−anchor and Σ by u², exactly and in place, as far as floats reach.
 
     Rows of R that no row of the stream touches while all else shrinks, and a w that stays while Σ
-    shrinks, would be left behind without end. So wherever the exponents of rows of R and of the
-    parts of w, which is Rᵀg, lie further apart than a gap, they are brought together up to it: what
-    outweighs all else still does. The part of w along a row of R that is in proportion to it moves
-    as the row does. Sizes are compared in the units of the columns.
+    shrinks, would be left behind without end. So where exponents of rows of R and of the parts of
+    w = Rᵀg are more than MAX_EXPONENT_GAP apart, the distance becomes MAX_EXPONENT_GAP: their order
+    stays. The part of w along a row of R that is in proportion to it moves as the row does. Sizes
+    are compared in the units of the columns.
     """
     R = S if S.ndim == 2 else np.diag(np.sqrt(S))
     size = np.abs(R * unit).max(axis=1)

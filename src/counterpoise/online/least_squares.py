@@ -8,10 +8,10 @@ from scipy.linalg import cho_factor, cho_solve
 from counterpoise import validation
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.online._kernels import BATCH as KERNEL
-from counterpoise.online.base import Loop, OnlineClassifier, State, Weighted
+from counterpoise.online.base import Loop, OnlineClassifier, SampleWeightMixin, State
 
 
-class BatchLeastSquares(Weighted, OnlineClassifier):
+class BatchLeastSquares(SampleWeightMixin, OnlineClassifier):
     """Weights that solve R w = Σ_k α_k (τ ± η) z_k with R = Σ_k α_k S_k + bI.
 
     S_k, z_k and n_k are sums over the rows of class k, of x xᵀ, x and 1. α_k is 1, or 1/n_k if

@@ -10,14 +10,14 @@ from counterpoise.online._kernels import RLS as RLS_LOOP
 from counterpoise.online.base import (
     Loop,
     OnlineClassifier,
+    SampleWeightMixin,
     State,
-    Weighted,
     covariance_times,
     shrink,
 )
 
 
-class RLS(Weighted, OnlineClassifier):
+class RLS(SampleWeightMixin, OnlineClassifier):
     """Recursive least squares, equal to :class:`LS` after every row.
 
     P ← P − g gᵀ/(1 + xᵀg) with g = Px, then w ← w + Px (y − x·w); eq. (5) and (6) of the paper.

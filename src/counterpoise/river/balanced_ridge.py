@@ -525,7 +525,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
                 p = found.events.probabilities(self._mapped(x), stream)
             if p is not None:
                 if stream and self.calibrate and state.calibration is not None:
-                    p = state.calibration.corrected(p, found.labels)
+                    p = state.calibration.correct_one(p, found.labels)
                 return dict(zip(found.labels, p, strict=True))
         scores = self._scores(link=True)
         if scores is None:

@@ -94,7 +94,7 @@ def contributions(
         into = result[first : first + MAX_SLICE_ROWS]
         if fixed is not None:
             into[:] = _contributions_through_map(
-                fixed, solution, start[None], fixed.scaled(rows) - start
+                fixed, solution, start[None], fixed.scale(rows) - start
             )
         elif isinstance(solution, LinearScores):
             np.multiply((rows - solution.anchor - centre)[:, None], solution.coef, out=into)
@@ -108,7 +108,7 @@ def _quadratic(solution: QuadraticScores, centre: Vector, way: Matrix) -> NDArra
     """Return contributions to quadratic scores: minus way times Σ⁻¹ (middle − mean)."""
     middle, classes = centre + 0.5 * way, zip(solution.mean, solution.root, strict=True)
     found = [-way * ((middle - mean) @ root @ root.T) for mean, root in classes]
-    return solution.compared(np.stack(found, axis=1))
+    return solution.combine_classes(np.stack(found, axis=1))
 
 
 def _contributions_through_map(
@@ -126,7 +126,7 @@ def _contributions_through_map(
             G = (terms - mean) @ root @ root.T
             found[:, k] -= w * fixed.map.vjp(Z, G, fixed.drawn)
     found *= way[:, None]
-    return solution.compared(found)
+    return solution.combine_classes(found)
 
 
 def _panels(fixed: FittedMap, way: Matrix) -> tuple[Vector, Vector]:

@@ -1,12 +1,7 @@
-"""Calibration: predictions of rows before they were learned, and the classes observed.
+"""Calibration: counts of rows scored before they were learned, and curves fitted to them.
 
-Each row is scored by a model that has not learned it. Of every class k the logarithm of its odds,
-
-    l = log P(k | x) − log P(not k | x)     under the frequencies of the stream,
-
-is counted in one of 64 bins of asinh(l), separately for rows of the class and of the others. These
-counts alone determine a correction of such odds. Without a row nothing changes. Counts of two
-streams add up. They contain no features, do not decay, and cannot be unlearned row by row.
+"Calibration" in docs/math.md has the formulas. Counts of two streams add up. They contain no
+features, do not decay, and cannot be unlearned row by row.
 """
 
 from __future__ import annotations
@@ -25,7 +20,7 @@ from counterpoise.arrays import Flags, Labels, Matrix, Vector, joined
 SMOOTHNESS_PENALTY = 0.5  # benchmarks/proofs/probability.py
 LEVEL, SLOPE = 1.0, 0.5  # σ_a and σ_c
 MIN_SLOPE = 0.05
-MAX_EFFECTIVE_ROWS = 1e9  # rows that the fit reckons with: more of them tell no more digits
+MAX_EFFECTIVE_ROWS = 1e9  # rows of the fit: more have no effect
 MAX_LOGIT = 700.0
 
 
@@ -37,7 +32,7 @@ class CalibrationCurve:
     z: Vector  # (m,) their corrections
 
     @classmethod
-    def fitted(cls, counts: Matrix, sums: Vector) -> CalibrationCurve:
+    def fit(cls, counts: Matrix, sums: Vector) -> CalibrationCurve:
         """Return the curve of counts (2, bins) of the others and of the class, and sums of l."""
         total = counts.sum(axis=0)
         some = total > 0.0
@@ -235,7 +230,7 @@ class Calibration:
         result /= result.sum(axis=1, keepdims=True)
         return result
 
-    def corrected(self, p: list[float], labels: list[Any]) -> list[float]:
+    def correct_one(self, p: list[float], labels: list[Any]) -> list[float]:
         """Return probabilities of one row, as :meth:`probabilities`, with little overhead."""
         if not self.rows or len(labels) < 2:
             return p
@@ -254,17 +249,17 @@ class Calibration:
         return [one / total for one in result]
 
     @cached_property
-    def _found(self) -> dict[Any, CalibrationCurve | None]:
+    def _cached_curves(self) -> dict[Any, CalibrationCurve | None]:
         return {}
 
     def _curve_of(self, label: Any) -> CalibrationCurve | None:
         """Return the curve of a label, fitted when it is needed; None without counts."""
         try:
-            return self._found[label]
+            return self._cached_curves[label]
         except KeyError:
             at = self.labels.tolist().index(label) if label in self.labels.tolist() else None
-            found = None if at is None else CalibrationCurve.fitted(self.counts[at], self.sums[at])
-            self._found[label] = found
+            found = None if at is None else CalibrationCurve.fit(self.counts[at], self.sums[at])
+            self._cached_curves[label] = found
             return found
 
     def errors(self) -> tuple[float, float]:

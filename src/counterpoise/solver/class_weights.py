@@ -1,13 +1,7 @@
-"""Class weights: the only difference between least squares and its balanced form.
+"""Class weights: the total weight a_k = α_k n_k of each class, with α_k of docs/math.md.
 
-Every method here minimises Σ_k α_k Σ_{i in k} (y_i − f(x_i))² + b ‖w‖². With α_k = 1 that is
-LS and RLS, with α_k = 1/n_k it is TER and NR-RLS (eq. (4) of the paper), and α_k = c_k/n_k adds
-costs of misclassification. What matters to the solver is the total weight of each class,
-
-    a_k = α_k n_k
-
-which is c_k when classes are balanced, and N_k, the true count, when they are not: fading rows
-(n_k < N_k) changes what is remembered of a class, not how much the class counts.
+a_k is the factor of the class if classes are balanced, and its true weight N_k if they are not:
+decay changes the moments of a class, not its weight.
 """
 
 from __future__ import annotations
@@ -29,11 +23,6 @@ def targets(c: int) -> Matrix:
 
     Two classes make one problem, whose positive class is the second; more make one problem for
     each class against the others; a single class is positive.
-
-    Examples
-    --------
-    >>> targets(2).tolist()
-    [[-1.0, 1.0]]
     """
     if c <= 2:
         return np.array([[-1.0, 1.0]])[:, 2 - c :]
@@ -48,12 +37,6 @@ def class_total_weights(
     N (..., c) are the true counts of the classes, and y (problems, c) their targets. With
     "balanced" each side of a problem has the weight 1, shared evenly by those of its classes that
     have rows; else each row has a weight by its label, or 1. Factors multiply these weights.
-
-    Examples
-    --------
-    >>> labels, counts = np.array([0, 1]), np.array([90.0, 10.0])
-    >>> class_total_weights(labels, counts, targets(2), "balanced", {1: 2.0}).tolist()
-    [[1.0, 2.0]]
     """
     factor = by_label(labels, class_factors)
     if class_weight != "balanced":
@@ -68,11 +51,6 @@ def covariance_weights(N: Vector, class_weight: ClassWeight) -> Vector:
     """Return the weight (c,) of each class in their common covariance, given counts N (c,).
 
     Factors, and weights by label, have no effect on it.
-
-    Examples
-    --------
-    >>> covariance_weights(np.array([9.0, 1.0, 5.0, 5.0]), "balanced").tolist()
-    [0.5, 0.5, 0.5, 0.5]
     """
     return np.full(len(N), 2.0 / len(N)) if class_weight == "balanced" else N.copy()
 
@@ -103,15 +81,7 @@ def by_label(labels: Labels, factors: Any) -> Vector:
 
 
 def affine(moments: Moments, scale: str | None) -> tuple[Vector, Vector]:
-    """Return shift m (d,) and divisor s (d,) of each feature.
-
-    Examples
-    --------
-    >>> seen = Moments.of([[0.0], [4.0], [8.0]], ["a", "a", "b"])
-    >>> m, s = affine(seen, "standard")
-    >>> (m + seen.anchor).tolist(), s.round(3).tolist()
-    ([4.0], [3.266])
-    """
+    """Return shift m (d,), relative to the anchor, and divisor s (d,) of each feature."""
     anchor = moments.anchor
     if scale is None:
         return -anchor, np.ones(len(anchor))

@@ -1,15 +1,9 @@
-"""The link from scores to probabilities, by what moments determine of the scores.
+"""The link from scores to probabilities, computed from moments: "Probabilities" in docs/math.md.
 
-Take two classes k and j, and the margin by which rows of k score higher for k than for j. Its mean
-and its variance over the rows that were learned follow from the moments; a row that was not
-learned has less of the one and more of the other, by its leverage
+The margin of a row of class k over class j is its score for k minus its score for j. Mean and
+variance of the margin are corrected by the mean leverage of the rows of the class,
 
     h_k = p_k tr(V⁻¹ S̃_k)/n_k,      V = W + (b/a) I,      S̃_k = S_k + W/n_k
-
-as in leaving one row out. The slope β, by which scores become logarithms of odds, is the one of
-least expected log loss where margins have that mean and that variance and the tails of a Student
-t: real scores have longer tails than normal ones. And for a few rows, fewer the more there are,
-scores have no meaning, so that no probability is 0 or 1.
 """
 
 from __future__ import annotations
@@ -29,7 +23,7 @@ from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import PooledClasses, cholesky
 from counterpoise.solver.score_functions import QuadraticScores, Solution
 
-UNIFORM_MIXTURE = 0.25  # over the root of the number of rows: the share of rows that tell nothing
+UNIFORM_MIXTURE = 0.25  # over the root of the number of rows: the share of rows that are noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +33,7 @@ class Link:
     slopes: tuple[float, float]  # of scores: for balanced and for stream probabilities
     shift: Vector  # (c,) logarithms that turn balanced into stream probabilities
     frequency: Vector  # (c,) of each class in the stream; 0 of one that was never seen
-    silent: float  # share of the rows whose scores have no meaning
+    silent: float  # share of the rows that are noise
 
     @classmethod
     def of(
@@ -102,11 +96,11 @@ def link_of(moments: Moments, classes: Classes, options: Options, solution: Solu
         slopes = [float((1.0 - pi @ h) ** 2 / unit) for pi in (evenly, stream)]
         return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
     coef = solution.coef if classes.n_scores == 1 else solution.coef[classes.seen]
-    gap, v = _margins(pool, coef, solution.ridge)
+    distance, v = _margins(pool, coef, solution.ridge)
     evidence = moments.n[slot] / (moments.n[slot] + PRIOR_ROWS)
     # Only ratios matter, and products of tiny ones would vanish; a power of two costs no digit.
     evidence = np.ldexp(evidence, -int(np.frexp(evidence.max())[1]))
-    slopes = [slope(gap, v, pi, evidence) for pi in (evenly, stream)]
+    slopes = [slope(distance, v, pi, evidence) for pi in (evenly, stream)]
     if classes.n_scores > 1:
         return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
     # One score for two classes: odds are even half-way between their means.
@@ -200,29 +194,29 @@ def nodes() -> tuple[Vector, Vector]:
     return x, w / w.sum()
 
 
-def _nearest_class_pairs(gap: Matrix, v: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _nearest_class_pairs(distance: Matrix, v: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return each class and the others, or of very many those that are hardest to separate."""
-    c = len(gap)
+    c = len(distance)
     if c <= MAX_COMPARED_CLASSES + 1:
         i, j = np.nonzero(~np.eye(c, dtype=bool))
         return i, j
-    ease = gap / np.sqrt(np.maximum(v, 1e-300))
+    ease = distance / np.sqrt(np.maximum(v, 1e-300))
     np.fill_diagonal(ease, np.inf)
     nearest = np.argpartition(ease, MAX_COMPARED_CLASSES, axis=1)[:, :MAX_COMPARED_CLASSES]
     return np.repeat(np.arange(c), MAX_COMPARED_CLASSES), nearest.ravel()
 
 
-def slope(gap: Matrix, v: Matrix, pi: Vector, evidence: Vector) -> float:
+def slope(distance: Matrix, v: Matrix, pi: Vector, evidence: Vector) -> float:
     """Return β ≥ 0 of least expected log loss over pairs of classes; 0 if nothing separates them.
 
-    gap and v have the shape (c, c), pi and evidence (c,).
+    distance and v have the shape (c, c), pi and evidence (c,).
     """
-    i, j = _nearest_class_pairs(gap, v)
+    i, j = _nearest_class_pairs(distance, v)
     x, mass = nodes()
     counts = pi[i] * pi[j] / (1.0 - pi[i]) * evidence[i] * evidence[j]
     w: NDArray[np.float64] = counts[:, None] * mass
     prior = np.log(pi[i] / pi[j])[:, None]
-    g = gap[i, j][:, None] / 2.0 + np.sqrt(v[i, j])[:, None] * x
+    g = distance[i, j][:, None] / 2.0 + np.sqrt(v[i, j])[:, None] * x
     unit = float(np.sqrt((w * g * g).sum() / w.sum()))
     if not 0.0 < unit < np.inf:
         return 0.0

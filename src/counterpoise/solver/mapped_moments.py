@@ -89,7 +89,7 @@ def terms_of(X: Rows, fixed: FittedMap) -> Matrix:
     return mapped
 
 
-def clipped(X: Rows, weight: Vector | None, fixed: FittedMap) -> float:
+def clipped_weight(X: Rows, weight: Vector | None, fixed: FittedMap) -> float:
     """Return the weight of the rows of which a map clips a value."""
     total = 0.0
     for start in range(0, X.shape[0], SLICE):

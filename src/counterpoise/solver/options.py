@@ -21,7 +21,7 @@ MIN_ROWS_BEFORE_WARNING = 1000.0  # rows among which a label should have occurre
 
 @dataclass(frozen=True)
 class Options:
-    """How moments are solved; :class:`~counterpoise.BalancedRidgeClassifier` describes each."""
+    """Options of the solver, as :class:`~counterpoise.BalancedRidgeClassifier` describes them."""
 
     ridge: float | str = "auto"
     class_weight: ClassWeight = "balanced"
@@ -67,7 +67,7 @@ class Options:
 
     @cached_property
     def decay(self) -> Decay:
-        """How the past loses weight: ``half_life``, parsed."""
+        """Decay of old rows: ``half_life``, parsed."""
         return Decay.parse(self.half_life)
 
     @property

@@ -65,17 +65,6 @@ class RidgeSystems:
     """Normal equations of g ridge problems, each in scaled units about its own centre.
 
     What all problems share may have a leading axis of length 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> seen = Moments.of([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1])
-    >>> y = np.array([[[-1.0, 1.0]]])
-    >>> systems = RidgeSystems.of(seen, np.zeros(1), np.ones(1), np.ones((1, 2)), y, "free")
-    >>> systems.scores(9.0).coef.round(3).tolist()
-    [[0.214]]
-    >>> systems.path().coefficients(np.array([1e-9, 9.0]))[0].ravel().round(3).tolist()
-    [0.6, 0.214]
     """
 
     anchor: Vector  # (d,) origin of the means
@@ -290,7 +279,7 @@ def inflation(K: Matrix, b: float) -> Vector:
 def warn_collinear(b: float) -> None:
     """Warn that there are many solutions."""
     warnings.warn(
-        f"the features are collinear and ridge={b:g} is too small to tell their weights apart: "
+        f"the features are collinear and ridge={b:g} is too small to separate their weights: "
         "taking the shortest of the many solutions. A larger ridge gives a unique one.",
         UserWarning,
         stacklevel=3,
@@ -304,12 +293,6 @@ def decaying_ridge(a: Vector, n: Vector) -> Vector:
     class covariances is the variance of one covariance of 1/Σ (a_k/a)²/n_k rows, and b/a is
     RIDGE_PRIOR_ROWS over that. For classes that are not balanced it is RIDGE_PRIOR_ROWS itself,
     scikit-learn's ``alpha``. A class counts as at least one row.
-
-    Examples
-    --------
-    >>> one = np.ones(2)
-    >>> float(decaying_ridge(one, 100 * one)), float(decaying_ridge(100 * one, 100 * one))
-    (0.03, 3.0)
     """
     ridge: Vector = RIDGE_PRIOR_ROWS * ((a * a / np.maximum(n, 1.0)).sum(axis=-1) / a.sum(axis=-1))
     return ridge
@@ -354,11 +337,11 @@ class RidgePath:
 
     def coefficients(self, b: Vector) -> tuple[Batch, Matrix]:
         """Return coefficients (q, r, d) and scores at the anchor (q, r) for r positive ridges."""
-        t, w = self.turned(b)
+        t, w = self.solve_rotated(b)
         coef = w @ self.V.T / self.s
         return coef, t - coef @ self.centre
 
-    def turned(self, b: Vector) -> tuple[Matrix, Batch]:
+    def solve_rotated(self, b: Vector) -> tuple[Matrix, Batch]:
         """Return values at the centre (q, r) and scaled coefficients (q, r, l) along ``V``."""
         inverse = 1.0 / (self.lam + b[:, None])
         w, t = inverse * self.z[:, None], self.t[:, None]
@@ -378,7 +361,7 @@ class RidgePath:
         rows, loss and remaining freedom vanish together: the model interpolates its rows, and the
         ratio has no meaning. The rounding error is an upper limit.
         """
-        t, w = self.turned(b)
+        t, w = self.solve_rotated(b)
         inverse = 1.0 / (self.lam + b[:, None])
         u = inverse * self.h  # R⁻¹q = [share, −u]
         score, blur = np.zeros(len(b)), np.zeros(len(b))
@@ -414,7 +397,7 @@ class RidgePath:
         The last term gives the other rows of its class the weight that the class loses with it.
         """
         P = (Z - self.centre) / self.s @ self.V
-        (t,), (w,) = self.turned(b)
+        (t,), (w,) = self.solve_rotated(b)
         inverse = 1.0 / (self.lam + b[:, None])
         u, pull = inverse * self.h, self.rank_one(b, self.norm(inverse))
         tilt = self.share - P @ u.T  # φ·R⁻¹q
@@ -435,7 +418,7 @@ class RidgePath:
 
     def rms(self, b: Vector) -> Vector:
         """Return the root mean square (r,) of the scores where all classes have their weights."""
-        (t,), (w,) = self.turned(b)
+        (t,), (w,) = self.solve_rotated(b)
         rms: Vector = np.sqrt(t * t + self.share * (w * w @ self.lam))
         return rms
 

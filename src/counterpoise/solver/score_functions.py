@@ -83,7 +83,7 @@ class QuadraticScores:
         """Return the same scores with an anchor that is moved by a vector (d,)."""
         return replace(self, anchor=self.anchor + by, mean=self.mean - by)
 
-    def compared(self, parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def combine_classes(self, parts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return parts of the scores of :meth:`of`, 0 of infinite ones, given parts (n, c', ...)
         of the scores of the classes that were seen.
         """
@@ -108,14 +108,7 @@ Solution = LinearScores | QuadraticScores
 
 
 def one_vs_rest_log_odds(f: Matrix) -> Matrix:
-    """Return log-odds (n, c) of each of several classes against all others, given scores (n, c).
-
-    Examples
-    --------
-    >>> from counterpoise.solver.score_functions import one_vs_rest_log_odds
-    >>> one_vs_rest_log_odds(np.log([[0.5, 0.25, 0.25]])).round(6).tolist()
-    [[0.0, -1.098612, -1.098612]]
-    """
+    """Return log-odds (n, c) of each of several classes against all others, given scores (n, c)."""
     none = np.full((len(f), 1), -np.inf)
     before = np.logaddexp.accumulate(np.hstack([none, f[:, :-1]]), axis=1)
     after = np.logaddexp.accumulate(np.hstack([none, f[:, :0:-1]]), axis=1)[:, ::-1]

@@ -27,7 +27,7 @@ class SingleEventModel:
     has_label_weights: bool  # in the options, for labels that may never occur
 
     def best(self, row: Vector) -> Any:
-        """Label of a row; None if the compiled solver cannot tell."""
+        """Label of a row; None if the problem is singular."""
         at = self.events.best(row)
         return None if at < 0 else self.answers[at]
 
