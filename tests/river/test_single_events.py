@@ -74,7 +74,7 @@ def test_events_that_lack_features_need_no_solver_for_batches(monkeypatch):
 def test_calibrated_events_fit_a_curve_at_boundaries_only(monkeypatch):
     frame, _, y = events(missing=0.0)
     model = BalancedRidgeClassifier(calibrate=True)
-    fits = counted(monkeypatch, CalibrationCurve, "fitted")
+    fits = counted(monkeypatch, CalibrationCurve, "fit")
     solved = counted(monkeypatch, State, "scoring_model")
     for event, label in zip(frame[list("abc")].to_dict("records"), y, strict=True):
         model.predict_stream_proba_one(event)
