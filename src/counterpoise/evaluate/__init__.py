@@ -4,10 +4,8 @@
 - ``cost_curve``, ``CostCurve``, ``should_alert``: the cost of a threshold, decisions by cost
 - ``run_benchmark``, ``Result``, ``select_best``: several methods on one stream, progressively
 - ``render_benchmark``, ``render_evaluation``: HTML reports
-- ``plot_class_shares``, ``plot_confusion_matrix``, ``plot_g_mean``, ``plot_largest_weights``,
-  ``plot_precision_recall``, ``plot_time_per_row``: plots of results
 
-Reports and plots need the extra ``plots``, the benchmark needs ``cli``.
+Reports need the extra ``plots``, the benchmark needs ``cli``.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -19,14 +17,6 @@ from counterpoise.public_names import resolve
 if TYPE_CHECKING:
     from counterpoise.evaluate.benchmark import run_benchmark, select_best
     from counterpoise.evaluate.html_report import render_benchmark, render_evaluation
-    from counterpoise.evaluate.plots import (
-        plot_class_shares,
-        plot_confusion_matrix,
-        plot_g_mean,
-        plot_largest_weights,
-        plot_precision_recall,
-        plot_time_per_row,
-    )
 
 __all__ = [
     "Confusion",
@@ -35,12 +25,6 @@ __all__ = [
     "Result",
     "cost_curve",
     "measure",
-    "plot_class_shares",
-    "plot_confusion_matrix",
-    "plot_g_mean",
-    "plot_largest_weights",
-    "plot_precision_recall",
-    "plot_time_per_row",
     "render_benchmark",
     "render_evaluation",
     "run_benchmark",
@@ -48,7 +32,6 @@ __all__ = [
     "should_alert",
 ]
 _MODULES = {
-    **{name: "plots" for name in __all__ if name.startswith("plot_")},
     "render_benchmark": "html_report",
     "render_evaluation": "html_report",
     "run_benchmark": "benchmark",
