@@ -12,7 +12,12 @@ import scipy.sparse as sp
 from builders import assert_close, assert_same_model, crossed, data_set, model_bytes, stream
 from paper.protocol import evaluate_fold, fold
 
-from counterpoise import AutoClassifier, BalancedRidgeClassifier, TableClassifier
+from counterpoise import (
+    AutoClassifier,
+    BalancedRidgeClassifier,
+    CostSensitiveClassifier,
+    TableClassifier,
+)
 from counterpoise.engine.parameters import CANDIDATES, LINEAR, RIDGES
 from counterpoise.engine.ranking import MIN_ROWS, Sample, leave_one_out_scores
 from counterpoise.engine.state import State
@@ -134,17 +139,18 @@ def test_a_class_that_comes_late_is_judged_from_then_on():
     assert one.predict(X).max() == 2
 
 
-def test_one_class_only_is_predicted_and_nothing_is_judged():
+def test_of_one_class_every_row_is_predicted_and_no_candidate_is_ranked():
     one = chooser().fit(np.zeros((30, 2)), ["ok"] * 30)
     assert set(one.predict(np.ones((3, 2)))) == {"ok"}
     assert one.g_means_ == {LINEAR: {}, "interactions": {}, "rff:20": {}}
 
 
-def test_forgetting_is_refused_and_the_reason_is_told():
+def test_only_the_best_candidate_can_unlearn():
     X, y = crossed(50)
-    one = chooser().fit(X, y)
-    with pytest.raises(ValueError, match=r"depend on rows in their order.*best_"):
-        one.unlearn(X, y)
+    one = chooser(candidates=[LINEAR]).fit(X, y)
+    assert not hasattr(one, "unlearn")
+    assert not hasattr(CostSensitiveClassifier(one), "unlearn")
+    assert one.best_.unlearn(X[:10], y[:10]).class_count_.sum() == 40
 
 
 @pytest.mark.slow

@@ -218,7 +218,7 @@ def test_external_models_of_two_classes_get_three():
         ("nowhere.at_all:GaussianNB", "cannot be imported (No module named 'nowhere'); install"),
         ("sklearn.naive_bayes:gaussiannb", "did you mean GaussianNB?"),
         ("sklearn.naive_bayes:Nobody", "has no class 'Nobody'; name a class"),
-        ("sklearn.tree:DecisionTreeClassifier", "has neither partial_fit nor learn_one"),
+        ("sklearn.tree:DecisionTreeClassifier", "does not have partial_fit or learn_one"),
         ("sklearn.linear_model:SGDRegressor", "does not predict classes; name a classifier"),
         ("river.preprocessing:StandardScaler", "does not predict classes; name a classifier"),
         ("river.ensemble:ADWINBaggingClassifier", "cannot be made without model; write a function"),

@@ -2,8 +2,8 @@
 
 - ``measure``, ``Metrics``, ``Confusion``: metrics of predictions, for each class
 - ``cost_curve``, ``CostCurve``, ``should_alert``: the cost of a threshold, decisions by cost
-- ``run_benchmark``, ``Result``, ``select_best``: several methods on one stream, progressively
-- ``render_benchmark``, ``render_evaluation``: HTML reports
+- ``run_benchmark``, ``Result``: several methods on one stream, progressively
+- ``render_benchmark``: its HTML report
 
 Reports need the extra ``plots``, the benchmark needs ``cli``.
 """
@@ -15,8 +15,8 @@ from counterpoise.evaluate.metrics import Confusion, Metrics, Result, measure
 from counterpoise.public_names import resolve
 
 if TYPE_CHECKING:
-    from counterpoise.evaluate.benchmark import run_benchmark, select_best
-    from counterpoise.evaluate.html_report import render_benchmark, render_evaluation
+    from counterpoise.evaluate.benchmark import run_benchmark
+    from counterpoise.evaluate.html_report import render_benchmark
 
 __all__ = [
     "Confusion",
@@ -26,17 +26,10 @@ __all__ = [
     "cost_curve",
     "measure",
     "render_benchmark",
-    "render_evaluation",
     "run_benchmark",
-    "select_best",
     "should_alert",
 ]
-_MODULES = {
-    "render_benchmark": "html_report",
-    "render_evaluation": "html_report",
-    "run_benchmark": "benchmark",
-    "select_best": "benchmark",
-}
+_MODULES = {"render_benchmark": "html_report", "run_benchmark": "benchmark"}
 
 
 def __getattr__(name: str) -> Any:
