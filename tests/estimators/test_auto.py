@@ -1,4 +1,4 @@
-"""A model that chooses by itself: it looks at nothing ahead, and its choice is an exact model."""
+"""The averaging model: it uses no later rows, and its best candidate is an exact model."""
 
 import copy
 import sys
@@ -28,14 +28,14 @@ from counterpoise.modelfile.container import from_bytes
 from counterpoise.solver.options import Options
 from counterpoise.solver.scores import solve_scores
 
-SMALL = {
+SMALL_OPTIONS = {
     "candidates": (LINEAR, "interactions", "rff:20"),
     "ridges": (10.0, 1.0, 0.1),
 }
 
 
 def chooser(**options):
-    return AutoClassifier(**{**SMALL, **options})
+    return AutoClassifier(**{**SMALL_OPTIONS, **options})
 
 
 @pytest.mark.slow
@@ -127,7 +127,7 @@ def test_costs_decide_which_recall_counts_more():
     assert (dear.predict(X) == 1).mean() > (cheap.predict(X) == 1).mean()
 
 
-def test_a_class_that_comes_late_is_judged_from_then_on():
+def test_a_class_that_comes_late_ranks_candidates_from_then_on():
     X, y = stream(600, d=3, classes=3, minority=0.3)
     y[:300] = np.minimum(y[:300], 1)
     one = chooser()
@@ -155,7 +155,7 @@ def test_only_the_best_candidate_can_unlearn():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 20, 200, 300, 650])
-def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
+def test_save_then_load_is_the_identity_and_learning_continues(tmp_path, rows):
     X, y = stream(700, d=3, classes=3, minority=0.2)
     one = chooser(class_factors={2: 3.0}).partial_fit(X[:rows], y[:rows], classes=[0, 1, 2])
     one.predict(X)  # whoever looks must not be seen in the file
@@ -239,14 +239,14 @@ def test_an_interrupt_changes_nothing(monkeypatch):
     one = chooser().fit(X[:100], y[:100])
     before, calls = model_bytes(one), []
 
-    def interrupted(self, *args, **kwargs):
+    def interrupt(self, *args, **kwargs):
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
         return learn(self, *args, **kwargs)
 
     learn = State.learn
-    monkeypatch.setattr(State, "learn", interrupted)
+    monkeypatch.setattr(State, "learn", interrupt)
     with pytest.raises(KeyboardInterrupt):
         one.partial_fit(X[100:], y[100:])
     monkeypatch.undo()

@@ -38,7 +38,7 @@ def test_its_probabilities_are_those_of_the_stream():
 
 
 def test_least_expected_cost():
-    """Judged by the bill: less than by the balanced threshold, and less than by never alerting."""
+    """Decisions cost less than with the balanced threshold, and less than without alerts."""
     rng = np.random.default_rng(0)
     new = np.arange(len(y)) % 2 == 1
     for cost in (5.0, 20.0, 100.0):
@@ -74,7 +74,7 @@ def test_what_scikit_learn_builds_on_probabilities():
     assert clone(CostSensitiveClassifier(costs={1: 2.0})).costs == {1: 2.0}
 
 
-def test_around_the_model_that_chooses():
+def test_around_the_averaging_model():
     inner = AutoClassifier(candidates=("linear", "rm2"))
     risk = CostSensitiveClassifier(inner).fit(X[:600], y[:600])
     np.testing.assert_array_equal(
@@ -142,7 +142,7 @@ def test_nonsense():
         _ = CostSensitiveClassifier().classes_
 
 
-def test_costs_of_labels_that_never_occurred_are_told_of():
+def test_costs_of_labels_that_never_occurred_cause_a_warning():
     X, y = stream(1200)
     model = CostSensitiveClassifier(costs={"fraud": 20.0}).partial_fit(X[:900], y[:900])
     model.predict(X)  # it may be rare

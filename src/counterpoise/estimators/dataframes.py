@@ -66,17 +66,13 @@ def check_frame(
         )
     require_different(names, NAME)
     mine = [name for name in names if name != label]
-    if rows is not None and rows < least:
-        raise ValueError(
-            f"Found array with {rows} sample(s) (shape={(rows, len(mine))}) while a minimum of "
-            f"{least} is required."
-        )
     if reset and rows == 0 == least:
         return Frame(X, rows)  # without rows, columns are not learned either
-    if not mine and not has_columns:
-        raise ValueError(
-            f"Found array with 0 feature(s) (shape={(rows, 0)}) while a minimum of 1 is required."
-        )
+    check_array(
+        np.broadcast_to(0.0, (least if rows is None else rows, len(mine))),
+        ensure_min_samples=least,
+        ensure_min_features=0 if has_columns else 1,
+    )
     _require_length(rows, labels)
     if reset and not has_columns:
         set_column_names(model, mine)
@@ -147,7 +143,7 @@ def _check_unnamed(model: Any, table: pa.Table, reset: bool, labels: LabelColumn
     if reset:
         model.n_features_in_ = width
         model.__dict__["_has_positions"] = True
-    validate_data(model, np.empty((rows, width)), reset=False, skip_check_array=True)
+    validate_data(model, np.empty((0, width)), reset=False, skip_check_array=True)
     names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(width)])
     return Frame(table.rename_columns(list(names)), rows)
 
