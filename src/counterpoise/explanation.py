@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Matrix
 from counterpoise.errors import printable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Colors that color-blind readers can separate, on light and dark pages.
 POSITIVE_COLOR, NEGATIVE_COLOR = "#0072B2", "#D55E00"
@@ -190,7 +193,7 @@ class Explanation:
             steps = np.append(steps, values[order[top:]].sum())
         ends = base + np.cumsum(steps)
         starts, at = np.concatenate([[base], ends[:-1]]), np.arange(len(steps))
-        figure, axes = _bar_chart(names, 1.3)
+        made, axes = bar_chart(names, 1.3)
         color = np.where(steps >= 0, POSITIVE_COLOR, NEGATIVE_COLOR)
         axes.barh(at, steps, left=starts, color=color, height=0.7)
         axes.vlines(ends[:-1], at[:-1], at[1:], color=_text_color(), linewidth=0.6)
@@ -202,9 +205,9 @@ class Explanation:
         axes.set_xlim(low - 0.04 * span, high + 0.16 * span)
         axes.axvline(base, color=_text_color(), linewidth=0.6, linestyle=(0, (4, 2)))
         axes.set_xlabel(
-            f"score of {_short(label)}: {base:.3g} at the center, {base + values.sum():.3g} here"
+            f"score of {short(label)}: {base:.3g} at the center, {base + values.sum():.3g} here"
         )
-        return figure
+        return made
 
     def plot_overview(self, top: int = 12) -> Any:
         """Plot the mean absolute contribution of each column, of several classes in one bar.
@@ -220,16 +223,16 @@ class Explanation:
         """
         size = np.atleast_2d(self.mean_abs())
         order = np.argsort(-size.sum(axis=0), kind="stable")[:top]
-        figure, axes = _bar_chart([_short(self.feature_names[j]) for j in order.tolist()], 1.0)
+        made, axes = bar_chart([short(self.feature_names[j]) for j in order.tolist()])
         left, has_classes = np.zeros(len(order)), len(size) > 1
         for k, row in enumerate(size[:, order]):
-            name, color = _short(self.classes[k]), CLASS_COLORS[k % len(CLASS_COLORS)]
+            name, color = short(self.classes[k]), CLASS_COLORS[k % len(CLASS_COLORS)]
             axes.barh(np.arange(len(order)), row, left=left, color=color, label=name)
             left += row
         axes.set_xlabel("mean size of the contribution" + (", by class" if has_classes else ""))
         if 1 < len(size) <= 2 * len(CLASS_COLORS):
             axes.legend(fontsize=8, frameon=False)
-        return figure
+        return made
 
     def __len__(self) -> int:
         return len(self.values)
@@ -272,21 +275,27 @@ class Explanation:
         return "\n".join(lines)
 
 
-def _bar_chart(names: list[str], margin: float) -> tuple[Any, Any]:
-    """Return a figure of horizontal bars and its axes; raise if matplotlib is not installed."""
+def figure(height: float = 3.4) -> tuple[Figure, Any]:
+    """Return an empty figure that is readable in a narrow column, and its axes."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
             "plots need matplotlib: pip install 'counterpoise[plots]'", name="matplotlib"
         ) from error
-    figure = Figure(figsize=(5.2, margin + 0.27 * len(names)), layout="constrained")
-    axes = figure.add_subplot()
+    made = Figure(figsize=(5.2, height), layout="constrained")
+    axes = made.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=10)
+    return made, axes
+
+
+def bar_chart(names: list[str], margin: float = 1.0) -> tuple[Figure, Any]:
+    """Return a figure for horizontal bars of these names, the first at the top, and its axes."""
+    made, axes = figure(margin + 0.27 * len(names))
     axes.set_yticks(np.arange(len(names)), names)
     axes.invert_yaxis()
-    return figure, axes
+    return made, axes
 
 
 def _text_color() -> str:
@@ -299,14 +308,14 @@ def _text_color() -> str:
 def _cell(found: Explanation, j: int) -> str:
     """Return the name of a column with its value, if there is one."""
     if found.data is None:
-        return _short(found.feature_names[j])
+        return short(found.feature_names[j])
     value = found.data[0, j]
     text = f"{value:.4g}" if isinstance(value, float | int | np.number) else str(value)
-    return f"{_short(found.feature_names[j], 20)} = {_short(text, 14)}"
+    return f"{short(found.feature_names[j], 20)} = {short(text, 14)}"
 
 
-def _short(name: Any, length: int = 28) -> str:
-    """Return a name of limited length, as matplotlib prints it."""
+def short(name: Any, length: int = 28) -> str:
+    """Return a name of limited length, with the dollar signs that matplotlib needs escaped."""
     text = printable(name)
     text = text if len(text) <= length else text[: length - 1] + "…"
     return text.replace("$", r"\$")

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 EXTRAS = {"matplotlib": "plots", "pyarrow": "cli", "xxhash": "cli"}  # by dependency
-PARAMETERS = "\n\nParameters\n----------\n"
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -28,21 +27,35 @@ def resolve(package: str, modules: Mapping[str, str], name: str) -> Any:
 
 
 def document_like(source: Callable[..., Any]) -> Callable[[Method], Method]:
-    """Return a decorator that appends sections of another docstring to a method's summary.
+    """Return a decorator that completes a docstring by sections of another docstring.
 
-    These are the parameters that the method has, and the results.
+    It adds the parameters that the function has, and the results unless the function describes
+    its own.
     """
 
     def decorate(method: Method) -> Method:
-        text, summary = inspect.getdoc(source), inspect.getdoc(method)
-        if text is not None and summary is not None:  # python -OO has no docstrings
-            sections = text.partition("\n\nExamples\n")[0].partition(PARAMETERS)[2]
-            parameters, _, others = sections.partition("\n\n")
-            mine = inspect.signature(method).parameters
-            entries = re.split(r"\n(?=\S)", parameters)
-            kept = [entry for entry in entries if re.split(r"\W", entry)[0] in mine]
-            text = "\n\n".join([summary + PARAMETERS + "\n".join(kept), others])
-            method.__doc__ = f"{text.rstrip()}\n"
+        text, mine = inspect.getdoc(source), inspect.getdoc(method)
+        if text is not None and mine is not None:  # python -OO has no docstrings
+            theirs, own = _sections(text), _sections(mine)
+            entries = _entries(theirs.pop("Parameters")) | _entries(own.pop("Parameters", ""))
+            names = inspect.signature(method).parameters
+            kept = [entries[name] for name in names if name in entries]
+            results = {title: theirs[title] for title in ("Returns", "Yields") if title in theirs}
+            summary = own.pop("")
+            parameters = "\n".join(["Parameters", "----------", *kept])
+            method.__doc__ = "\n\n".join([summary, parameters, *(results | own).values()]) + "\n"
         return method
 
     return decorate
+
+
+def _sections(text: str) -> dict[str, str]:
+    """Return the sections of a docstring by title; the text before them has none."""
+    summary, *sections = re.split(r"\n\n(?=\w+\n---)", text.rstrip())
+    return {"": summary, **{section.partition("\n")[0]: section for section in sections}}
+
+
+def _entries(section: str) -> dict[str, str]:
+    """Return the entries of a section by the name of the parameter."""
+    entries = re.split(r"\n(?=\w)", section)[1:]
+    return {re.split(r"\W", entry)[0]: entry for entry in entries}

@@ -57,12 +57,14 @@ def _seconds(t: Any) -> Vector:
         try:
             values = values.astype("datetime64[us]")
         except ValueError as error:
-            raise ValueError(f"t holds text that is no date or time: {error}") from None
+            raise ValueError(f"t contains text that is not a date or time: {error}") from None
     if values.dtype.kind == "M":
         whole = values.astype("datetime64[us]")
         return np.where(np.isnat(whole), np.nan, whole.astype(np.int64) / 1e6)
     if values.dtype.kind not in "iuf":
-        raise ValueError(f"t holds {values.dtype} values; give dates, times, or numbers of seconds")
+        raise ValueError(
+            f"t contains {values.dtype} values; give dates, times, or numbers of seconds"
+        )
     return values.astype(np.float64)
 
 

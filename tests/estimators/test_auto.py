@@ -1,4 +1,4 @@
-"""A model that chooses by itself: it looks at nothing ahead, and its choice is an exact model."""
+"""The averaging model: it uses no later rows, and its best candidate is an exact model."""
 
 import copy
 import sys
@@ -12,7 +12,12 @@ import scipy.sparse as sp
 from builders import assert_close, assert_same_model, crossed, data_set, model_bytes, stream
 from paper.protocol import evaluate_fold, fold
 
-from counterpoise import AutoClassifier, BalancedRidgeClassifier, TableClassifier
+from counterpoise import (
+    AutoClassifier,
+    BalancedRidgeClassifier,
+    CostSensitiveClassifier,
+    TableClassifier,
+)
 from counterpoise.engine.parameters import CANDIDATES, LINEAR, RIDGES
 from counterpoise.engine.ranking import MIN_ROWS, Sample, leave_one_out_scores
 from counterpoise.engine.state import State
@@ -23,14 +28,14 @@ from counterpoise.modelfile.container import from_bytes
 from counterpoise.solver.options import Options
 from counterpoise.solver.scores import solve_scores
 
-SMALL = {
+SMALL_OPTIONS = {
     "candidates": (LINEAR, "interactions", "rff:20"),
     "ridges": (10.0, 1.0, 0.1),
 }
 
 
 def chooser(**options):
-    return AutoClassifier(**{**SMALL, **options})
+    return AutoClassifier(**{**SMALL_OPTIONS, **options})
 
 
 @pytest.mark.slow
@@ -122,7 +127,7 @@ def test_costs_decide_which_recall_counts_more():
     assert (dear.predict(X) == 1).mean() > (cheap.predict(X) == 1).mean()
 
 
-def test_a_class_that_comes_late_is_judged_from_then_on():
+def test_a_class_that_comes_late_ranks_candidates_from_then_on():
     X, y = stream(600, d=3, classes=3, minority=0.3)
     y[:300] = np.minimum(y[:300], 1)
     one = chooser()
@@ -134,22 +139,23 @@ def test_a_class_that_comes_late_is_judged_from_then_on():
     assert one.predict(X).max() == 2
 
 
-def test_one_class_only_is_predicted_and_nothing_is_judged():
+def test_of_one_class_every_row_is_predicted_and_no_candidate_is_ranked():
     one = chooser().fit(np.zeros((30, 2)), ["ok"] * 30)
     assert set(one.predict(np.ones((3, 2)))) == {"ok"}
     assert one.g_means_ == {LINEAR: {}, "interactions": {}, "rff:20": {}}
 
 
-def test_forgetting_is_refused_and_the_reason_is_told():
+def test_only_the_best_candidate_can_unlearn():
     X, y = crossed(50)
-    one = chooser().fit(X, y)
-    with pytest.raises(ValueError, match=r"depend on rows in their order.*best_"):
-        one.unlearn(X, y)
+    one = chooser(candidates=[LINEAR]).fit(X, y)
+    assert not hasattr(one, "unlearn")
+    assert not hasattr(CostSensitiveClassifier(one), "unlearn")
+    assert one.best_.unlearn(X[:10], y[:10]).class_count_.sum() == 40
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 20, 200, 300, 650])
-def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
+def test_save_then_load_is_the_identity_and_learning_continues(tmp_path, rows):
     X, y = stream(700, d=3, classes=3, minority=0.2)
     one = chooser(class_factors={2: 3.0}).partial_fit(X[:rows], y[:rows], classes=[0, 1, 2])
     one.predict(X)  # whoever looks must not be seen in the file
@@ -233,14 +239,14 @@ def test_an_interrupt_changes_nothing(monkeypatch):
     one = chooser().fit(X[:100], y[:100])
     before, calls = model_bytes(one), []
 
-    def interrupted(self, *args, **kwargs):
+    def interrupt(self, *args, **kwargs):
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
         return learn(self, *args, **kwargs)
 
     learn = State.learn
-    monkeypatch.setattr(State, "learn", interrupted)
+    monkeypatch.setattr(State, "learn", interrupt)
     with pytest.raises(KeyboardInterrupt):
         one.partial_fit(X[100:], y[100:])
     monkeypatch.undo()

@@ -150,18 +150,18 @@ def test_options_that_change_what_is_learned_cannot_change_later():
         (NAN, y, "feature 1 is NaN at row 17"),
     ],
 )
-def test_forgetting_what_was_never_seen(rows, labels, message):
+def test_unlearning_labels_and_features_that_were_never_seen(rows, labels, message):
     model = BalancedRidgeClassifier().fit(X, y)
     refuses(lambda: model.unlearn(rows, labels), message, model)
 
 
-def test_forgetting_rows_that_were_not_among_those_learned():
+def test_unlearning_rows_that_were_not_learned():
     """Same count, other rows: a variance would turn negative."""
     model = BalancedRidgeClassifier().fit(X, y)
     refuses(lambda: model.unlearn(100.0 * X[:50], y[:50]), "Nothing was unlearned", model)
 
 
-def test_forgetting_where_it_has_no_meaning():
+def test_unlearning_where_it_has_no_meaning():
     fading = BalancedRidgeClassifier(half_life=10.0).fit(X, y)
     refuses(lambda: fading.unlearn(X, y), "not possible with half_life", fading)
     new = BalancedRidgeClassifier()
@@ -271,7 +271,7 @@ def test_what_is_no_number_is_named(frame, message):
     assert "n_features_in_" not in model.__dict__
 
 
-def test_an_event_is_sent_to_the_face_for_events():
+def test_the_error_of_an_event_names_the_package_for_events():
     model = BalancedRidgeClassifier()
     with pytest.raises(TypeError, match="for events that are dicts of features use counterpoise"):
         model.learn_one({"a": 1.0}, 0)

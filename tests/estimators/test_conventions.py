@@ -68,7 +68,7 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @parametrize_with_checks([AutoClassifier(candidates=("linear", "rm2", "rff:20"))])
-def test_scikit_learn_checks_of_the_model_that_chooses(estimator, check):
+def test_scikit_learn_checks_of_the_averaging_model(estimator, check):
     check(estimator)
 
 
@@ -116,7 +116,7 @@ def test_metadata_routing_passes_sample_weights():
     np.testing.assert_array_equal(search.best_estimator_.coef_, direct.coef_)
 
 
-def test_a_pickled_model_goes_on_learning_where_it_was():
+def test_a_pickled_model_continues_to_learn():
     model = BalancedRidgeClassifier().fit(X[:300], y[:300])
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(

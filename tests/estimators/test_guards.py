@@ -1,4 +1,4 @@
-"""What goes wrong around a stream: labels, last lines, names, notations, copies, schemas, units."""
+"""Mistakes around a stream: labels, last lines, names, notations, copies, schemas, units."""
 
 import gzip
 import io
@@ -76,10 +76,12 @@ def test_a_mistyped_label_is_refused_and_turns_no_alert_off(run):
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.6").out))
     assert (table["alert"] == (table["proba_balanced_yes"] >= 0.6)).all()
     assert table["alert"].any()
-    assert "'Maybe' is new" in teach(run, labelled("Maybe"), code=2).err  # allowed once only
+    assert (
+        "'Maybe' is new" in teach(run, write_rows_of_label("Maybe"), code=2).err
+    )  # allowed once only
 
 
-def labelled(label, name="v.csv", rows=1):
+def write_rows_of_label(label, name="v.csv", rows=1):
     Path(name).write_text("amount,hour,fraud\n" + f"1,2,{label}\n" * rows)
     return name
 
@@ -88,9 +90,9 @@ def labelled(label, name="v.csv", rows=1):
 def test_a_young_model_learns_new_labels_and_names_the_row(run):
     done = teach(run, written("t.csv", 200))
     assert "the positive class is 'yes'" in done.err
-    done = teach(run, labelled("Yes"))
+    done = teach(run, write_rows_of_label("Yes"))
     assert "warning: v.csv, row 1: label 'Yes' is a new class besides no, yes" in done.err
-    assert "the positive class" not in done.err  # that is said once
+    assert "the positive class" not in done.err  # it is printed once
     assert TableModel.load(MODEL).positive == "yes"
 
 
@@ -98,7 +100,7 @@ def test_a_young_model_learns_new_labels_and_names_the_row(run):
 def test_the_second_class_is_always_welcome(run):
     written("t.csv", 1500, fraud="no")
     assert "positive" not in teach(run, "t.csv").err
-    assert "the positive class is 'yes'" in teach(run, labelled("yes")).err
+    assert "the positive class is 'yes'" in teach(run, write_rows_of_label("yes")).err
 
 
 @pytest.mark.slow
@@ -124,7 +126,7 @@ def test_declared_classes_are_the_only_ones(run):
 
 
 @pytest.mark.slow
-def test_the_positive_class_can_be_said(run):
+def test_the_positive_class_can_be_specified(run):
     teach(run, written("t.csv", 300), more=["--positive", "no"])
     assert TableModel.load(MODEL).positive == "no"
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.5").out))
@@ -181,14 +183,14 @@ def test_an_option_that_names_no_class_is_an_error(run, option):
 
 
 @pytest.mark.slow
-def test_a_class_that_no_row_has_yet_is_told_of(run):
+def test_a_class_without_rows_causes_a_warning(run):
     done = teach(run, written("t.csv", 50, fraud="no"), more=["--class-factor", "yes=5"])
     assert "warning: --class-factor names the class 'yes', but no row has it yet" in done.err
-    assert "no row has it" not in teach(run, labelled("yes")).err
+    assert "no row has it" not in teach(run, write_rows_of_label("yes")).err
 
 
 @pytest.mark.slow
-def test_a_model_that_chooses_is_resumed_with_columns_to_drop(run):
+def test_an_averaging_model_is_resumed_with_columns_to_drop(run):
     written("t.csv", 400, id=range(400))
     written("u.csv", 100, 1, id=range(100))
     more = ["--feature-map", "auto", "--drop", "id"]
@@ -234,7 +236,7 @@ def test_a_finished_file_without_a_last_line_end_is_read_whole(run):
     assert len(run("predict", MODEL, "t.csv").out.splitlines()) == 31
     assert "rows\t30" in run("evaluate", MODEL, "t.csv").out
     os.unlink(MODEL)
-    Path("t.csv.gz").write_bytes(gzip.compress(text.encode()))  # nobody adds to that
+    Path("t.csv.gz").write_bytes(gzip.compress(text.encode()))  # which no producer appends to
     assert "t.csv.gz: 30 rows" in teach(run, "t.csv.gz").err
     os.unlink(MODEL)
     before = os.dup(0)
@@ -260,7 +262,7 @@ def test_nothing_but_half_a_line(run):
 # Names
 
 
-def piped(run, text, *more, code=0):
+def predict_from_pipe(run, text, *more, code=0):
     before = os.dup(0)
     reader, writer = os.pipe()
     os.write(writer, text.encode())
@@ -277,20 +279,22 @@ def piped(run, text, *more, code=0):
 @pytest.mark.slow
 def test_events_with_other_names_are_refused(run):
     teach(run, written("t.csv", 100))
-    done = piped(run, '{"Amount": 900, "hour": 3}\n', code=2)
+    done = predict_from_pipe(run, '{"Amount": 900, "hour": 3}\n', code=2)
     assert "has a column 'Amount', which the model does not know; it knows 'amount', 'hour'" in (
         done.err
     )
     assert done.out == ""
-    done = piped(run, '{"amount": 900, "hour": 3}\n{}\n', code=2)
+    done = predict_from_pipe(run, '{"amount": 900, "hour": 3}\n{}\n', code=2)
     assert "row 2: none of the columns of the model is here: 'amount', 'hour'" in done.err
-    done = piped(run, '{"Amount": 900, "hour": 3}\n{"note": "x"}\n', "--ignore-unknown")
+    done = predict_from_pipe(run, '{"Amount": 900, "hour": 3}\n{"note": "x"}\n', "--ignore-unknown")
     lines = done.out.splitlines()
     assert lines[1].startswith(("no,", "yes,"))
     assert set(lines[2]) == {","}
     assert "warning: column 'Amount' is unknown to the model and was not used" in done.err
     assert "1 of 2 rows have none of the columns of the model and no prediction" in done.err
-    done = piped(run, '{"amount": 900, "hour": 3, "id": 7, "fraud": "no"}\n', "--id", "id")
+    done = predict_from_pipe(
+        run, '{"amount": 900, "hour": 3, "id": 7, "fraud": "no"}\n', "--id", "id"
+    )
     assert done.out.splitlines()[1].startswith("7,")
     Path("u.csv").write_text("amount,hour,extra\n1,2,3\n")
     assert "has a column 'extra'" in run("predict", MODEL, "u.csv", code=2).err
@@ -312,9 +316,9 @@ def test_columns_without_values_are_known_too(run):
 def test_json_is_recognised_on_a_pipe_and_under_a_wrong_name(run):
     teach(run, written("t.csv", 100))
     event = {"amount": 900.0, "hour": 3}
-    one = piped(run, "\n " + json.dumps(event) + "\n").out
-    assert one == piped(run, json.dumps(event) + "\n", "--format", "jsonl").out
-    assert one == piped(run, "amount,hour\n900.0,3\n").out
+    one = predict_from_pipe(run, "\n " + json.dumps(event) + "\n").out
+    assert one == predict_from_pipe(run, json.dumps(event) + "\n", "--format", "jsonl").out
+    assert one == predict_from_pipe(run, "amount,hour\n900.0,3\n").out
     assert len(one.splitlines()) == 2
     Path("u.csv").write_text(json.dumps(event) + "\n")
     assert "u.csv is JSON, not CSV; read it as JSON with --format jsonl" in (
@@ -326,7 +330,7 @@ def test_json_is_recognised_on_a_pipe_and_under_a_wrong_name(run):
 
 
 @pytest.mark.slow
-def test_a_model_that_was_copied_knows_its_inputs(run):
+def test_a_copied_model_recognizes_its_inputs(run):
     os.mkdir("a")
     os.mkdir("b")
     written("a/t.csv", 100)
@@ -390,7 +394,7 @@ def test_two_files_of_one_name_are_merged(run):
 # Notations
 
 
-def disguised(rows=60):
+def draw_rows(rows=60):
     rng = np.random.default_rng(0)
     x = rng.normal(1500, 400, rows).round(2)
     when = pd.Timestamp("2024-01-31") + pd.to_timedelta(rng.integers(0, 300, rows), "D")
@@ -414,7 +418,7 @@ NOTATIONS = {
 @pytest.mark.parametrize("name", NOTATIONS)
 def test_numbers_in_another_notation_are_noticed_and_read(run, name):
     write, more, option = NOTATIONS[name]
-    x, _, y = disguised()
+    x, _, y = draw_rows()
     pd.DataFrame({"x": x, "y": y}).to_csv("plain.csv", index=False)
     pd.DataFrame({"x": [write(v) for v in x], "y": y}).to_csv("t.csv", index=False)
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL, code=2)
@@ -435,7 +439,7 @@ def test_numbers_in_another_notation_are_noticed_and_read(run, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["%d.%m.%Y", "%m/%d/%Y", "%d %b %Y", "%Y/%m/%d %H:%M"])
 def test_dates_in_another_notation_are_noticed_and_read(run, form):
-    _, when, y = disguised()
+    _, when, y = draw_rows()
     pd.DataFrame({"x": when.strftime("%Y-%m-%d %H:%M"), "y": y}).to_csv("plain.csv", index=False)
     pd.DataFrame({"x": when.strftime(form), "y": y}).to_csv("t.csv", index=False)
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL, code=2)
@@ -523,9 +527,11 @@ def test_alerts_of_today_are_compared_with_yesterday(run):
     assert 20 <= alerts(run, days[4], "--alert-rate", "0.01") <= 65
     assert 2800 <= alerts(run, days[4], "--alert-rate", "0.8", "--positive", "no") <= 3600
     extreme = "amount,hour\n5000,0\n"
-    assert "true" in piped(run, extreme, "--alert-rate", "0.01").out  # one row is enough
+    assert (
+        "true" in predict_from_pipe(run, extreme, "--alert-rate", "0.01").out
+    )  # one row is enough
     usual = "amount,hour\n20,12\n"
-    assert "true" not in piped(run, usual, "--alert-rate", "0.01").out
+    assert "true" not in predict_from_pipe(run, usual, "--alert-rate", "0.01").out
 
 
 @pytest.mark.slow
@@ -553,7 +559,10 @@ def test_scores_of_the_last_rows_are_progressive_and_bounded(run):
     assert max_scores(400) == 100
     written("v.csv", 300, 2, fraud=lambda f: f["fraud"].where(f.index % 200 < 190, "else"))
     teach(run, "v.csv", more=["--allow-new-classes"])
-    assert TableModel.load(MODEL).recent.shape == (100, 3)  # by a model that knows the new class
+    assert TableModel.load(MODEL).recent.shape == (
+        100,
+        3,
+    )  # by a model that has learned the new class
 
 
 @pytest.mark.slow
@@ -612,7 +621,7 @@ def test_a_column_that_was_never_learned_can_be_dropped_later(run):
 
 
 @pytest.mark.slow
-def test_values_far_from_everything_learned_are_told_of(run):
+def test_values_far_from_all_learned_values_cause_a_warning(run):
     when = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(300), "h")
     payments(300).assign(when=when).to_csv("t.csv", index=False)
     done = teach(run, "t.csv", more=["--epoch", "when"])
@@ -701,7 +710,7 @@ def test_shards_of_one_class_have_a_positive_class_together(run, tmp_path):
     assert "positive class is 'maybe'" in run("unlearn", "all.m", "yes.csv").err
 
 
-def test_new_fields_of_json_are_told_of(run, tmp_path):
+def test_new_fields_of_json_are_reported(run, tmp_path):
     line = '{{"{}": {}, "y": "{}"}}\n'
     rows = [line.format("a", i, "yes" if i % 2 else "no") for i in range(9)]
     (tmp_path / "t.jsonl").write_text("".join(rows))
@@ -787,7 +796,7 @@ def test_a_table_must_have_some_column_of_the_model(run):
 
 
 @pytest.mark.slow
-def test_metrics_go_on_after_forgetting(run):
+def test_metrics_continue_after_unlearning(run):
     for k in range(3):
         written(f"{k}.csv", 300, k)
     more = ["--metrics", "m.jsonl", "--metrics-every", "100", "--chunk-rows", "100"]
@@ -833,7 +842,7 @@ def test_a_report_has_the_weights_of_its_class_whatever_other_labels_there_are(r
     assert "amount" in says["t.csv"]
 
 
-def test_columns_that_are_carried_along_are_not_said_to_be_left_out(run):
+def test_copied_columns_are_not_reported_as_left_out(run):
     teach(run, written("t.csv", 100))
     written("u.csv", 10, 1, note="x")
     done = run("predict", MODEL, "u.csv", "--with-input", "--ignore-unknown")
@@ -846,6 +855,6 @@ def test_rows_without_a_column_of_the_model_where_values_may_be_missing(run):
     Path("t.jsonl").write_text(rows * 20)
     run("learn", "t.jsonl", "--label", "fraud", "-m", MODEL, "--missing", "indicate")
     events = '{"amount": null, "hour": 3}\n{"other": 1}\n'
-    lines = piped(run, events, "--ignore-unknown").out.splitlines()
+    lines = predict_from_pipe(run, events, "--ignore-unknown").out.splitlines()
     assert lines[1].startswith("yes,")
     assert set(lines[2]) == {","}

@@ -26,11 +26,11 @@ ROW, EVENT = MORE[0], dict(enumerate(MORE[0].tolist()))
 FRAME = pd.DataFrame(MORE, columns=["a", "b", "c"])
 
 
-def learned(**options):
+def fit_ridge(**options):
     return BalancedRidgeClassifier(**options).partial_fit(X, y)
 
 
-def chooser():
+def fit_auto():
     return AutoClassifier(candidates=("linear",), ridges=(1.0, 0.1)).partial_fit(X, y)
 
 
@@ -42,7 +42,7 @@ def river(**options):
 
 
 def single():
-    model = learned()
+    model = fit_ridge()
     model.learn_one(X[0], y[0])
     model.predict_one(X[0])
     return model
@@ -50,29 +50,29 @@ def single():
 
 # What is called on which model.
 CALLS = {
-    "new class": (learned, lambda m: m.partial_fit(MORE, LABELS)),
+    "new class": (fit_ridge, lambda m: m.partial_fit(MORE, LABELS)),
     "the first chunk": (BalancedRidgeClassifier, lambda m: m.partial_fit(FRAME, LABELS)),
-    "a chunk with NaN": (learned, lambda m: m.partial_fit(BAD, LABELS)),
-    "labels of another type": (learned, lambda m: m.partial_fit(MORE, LABELS.astype(str))),
-    "fit": (learned, lambda m: m.fit(FRAME, LABELS)),
-    "fit with NaN": (learned, lambda m: m.fit(BAD, LABELS)),
-    "fading": (lambda: learned(half_life=5.0), lambda m: m.partial_fit(MORE, LABELS)),
-    "unlearn": (learned, lambda m: m.unlearn(X[:9], y[:9])),
-    "unlearn a class": (learned, lambda m: m.unlearn(X[y == 1], y[y == 1])),
-    "unlearn strangers": (learned, lambda m: m.unlearn(MORE, LABELS)),
-    "progressive": (learned, lambda m: m.progressive_scores(MORE, LABELS)),
-    "warm-up": (lambda: learned(feature_map="poly2"), lambda m: m.partial_fit(MORE, LABELS)),
+    "a chunk with NaN": (fit_ridge, lambda m: m.partial_fit(BAD, LABELS)),
+    "labels of another type": (fit_ridge, lambda m: m.partial_fit(MORE, LABELS.astype(str))),
+    "fit": (fit_ridge, lambda m: m.fit(FRAME, LABELS)),
+    "fit with NaN": (fit_ridge, lambda m: m.fit(BAD, LABELS)),
+    "fading": (lambda: fit_ridge(half_life=5.0), lambda m: m.partial_fit(MORE, LABELS)),
+    "unlearn": (fit_ridge, lambda m: m.unlearn(X[:9], y[:9])),
+    "unlearn a class": (fit_ridge, lambda m: m.unlearn(X[y == 1], y[y == 1])),
+    "unlearn unknown rows": (fit_ridge, lambda m: m.unlearn(MORE, LABELS)),
+    "progressive": (fit_ridge, lambda m: m.progressive_scores(MORE, LABELS)),
+    "warm-up": (lambda: fit_ridge(feature_map="poly2"), lambda m: m.partial_fit(MORE, LABELS)),
     "progressive in a warm-up": (
-        lambda: learned(feature_map="poly2"),
+        lambda: fit_ridge(feature_map="poly2"),
         lambda m: m.progressive_scores(MORE[:4], LABELS[:4]),
     ),
     "one row": (single, lambda m: m.learn_one(ROW, 0)),
     "one row of a new class": (single, lambda m: m.learn_one(ROW, 7)),
-    "wider": (learned, lambda m: m._engine.add_features(["a", "b", "c", "d", "e"])),
-    "merge": (learned, lambda m: m.merge(m)),
-    "chooser": (chooser, lambda m: m.partial_fit(MORE, LABELS)),
-    "chooser with NaN": (chooser, lambda m: m.partial_fit(BAD, LABELS)),
-    "chooser fitted with NaN": (chooser, lambda m: m.fit(BAD, LABELS)),
+    "wider": (fit_ridge, lambda m: m._engine.add_features(["a", "b", "c", "d", "e"])),
+    "merge": (fit_ridge, lambda m: m.merge(m)),
+    "auto": (fit_auto, lambda m: m.partial_fit(MORE, LABELS)),
+    "auto with NaN": (fit_auto, lambda m: m.partial_fit(BAD, LABELS)),
+    "auto fitted with NaN": (fit_auto, lambda m: m.fit(BAD, LABELS)),
     "rule": (lambda: RLS().fit(X, y), lambda m: m.partial_fit(MORE, LABELS % 2)),
     "rule with a strange label": (lambda: AROW().fit(X, y), lambda m: m.partial_fit(MORE, LABELS)),
     "rule fitted with NaN": (lambda: LS().fit(X, y), lambda m: m.fit(BAD, LABELS % 2)),
@@ -81,8 +81,8 @@ CALLS = {
     "event of a new label": (river, lambda m: m.learn_one(EVENT, "new")),
     "event with NaN": (river, lambda m: m.learn_one({**EVENT, "bad": np.nan}, "new")),
     "many events": (river, lambda m: m.learn_many(FRAME, LABELS)),
-    "event taken back": (river, lambda m: m.unlearn_one(dict(enumerate(X[0].tolist())), int(y[0]))),
-    "strange event taken back": (river, lambda m: m.unlearn_one({**EVENT, 0: 1e9}, 0)),
+    "unlearned event": (river, lambda m: m.unlearn_one(dict(enumerate(X[0].tolist())), int(y[0]))),
+    "unlearned unknown event": (river, lambda m: m.unlearn_one({**EVENT, 0: 1e9}, 0)),
     "mapped event": (lambda: river(feature_map="poly2"), lambda m: m.learn_one(EVENT, "new")),
 }
 CACHES = {"_open", "_columns", "_cached_params", "solved", "imputed", "single_event", "storage"}
@@ -105,7 +105,7 @@ def image(thing):
 
 
 def sound(model):
-    """Whether a model that has learned something still answers."""
+    """Return whether a model that has learned rows still predicts."""
     if isinstance(model, River):
         return model.predict_one(EVENT) is not None
     return len(model.predict(np.zeros((1, model.n_features_in_)))) == 1
@@ -129,7 +129,7 @@ def test_an_interrupt_at_any_line_finds_the_model_before_or_after(name):
     start, before, after = outcomes(name)
     call = CALLS[name][1]
 
-    def interrupted(at):
+    def run_until_line(at):
         """Lines that ran until the call ended or was interrupted."""
         model, lines = copy.deepcopy(start), [0]
 
@@ -151,14 +151,14 @@ def test_an_interrupt_at_any_line_finds_the_model_before_or_after(name):
         finally:
             sys.settrace(None)
         found = image(model)
-        assert found in (before, after), f"neither before nor after, at line {at}"
+        assert found in (before, after), f"different from before and after, at line {at}"
         if found == before and start.__dict__.get("state_") is not None:
             assert sound(model)
         return lines[0]
 
-    lines = interrupted(0)
+    lines = run_until_line(0)
     for at in range(1, lines + 1, max(1, lines // 250)):
-        interrupted(at)
+        run_until_line(at)
 
 
 class Struck(KeyboardInterrupt):

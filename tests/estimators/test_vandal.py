@@ -21,7 +21,7 @@ PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
     "duplicate",
     [copy.deepcopy, *[lambda m, p=p: pickle.loads(pickle.dumps(m, protocol=p)) for p in PROTOCOLS]],
 )
-def test_a_copy_goes_on_learning_old_and_new_classes(duplicate):
+def test_a_copy_continues_to_learn_old_and_new_classes(duplicate):
     X, y = stream(700, 3, 6)
     model = BalancedRidgeClassifier()
     for k in range(5):
@@ -77,7 +77,7 @@ def test_an_interrupt_at_any_line_leaves_the_state_before_or_after(action):
             sys.settrace(None)
         found = image(model)
         values = found is not None and equal_in_value(found, before)
-        assert values or found == after, f"neither before nor after, at line event {lines}"
+        assert values or found == after, f"different from before and after, at line event {lines}"
         assert np.isfinite(model.coef_).all()
         if finished:
             break
@@ -86,7 +86,7 @@ def test_an_interrupt_at_any_line_leaves_the_state_before_or_after(action):
 
 
 def equal_in_value(one, two):
-    """Slots for labels that were never seen do not count, nor do labels declared."""
+    """Slots for labels that were never seen or only declared do not count."""
     (a, _), (b, _) = pickle.loads(one), pickle.loads(two)
     c = len(b.n)
     return not a.n[c:].any() and all(
@@ -116,14 +116,14 @@ def test_out_of_memory_while_making_room_for_a_class(monkeypatch):
     assert_close(model.coef_, whole.coef_)
 
 
-def test_nan_is_found_even_in_rows_that_have_faded_away():
+def test_nan_is_found_even_in_rows_that_have_decayed_to_nothing():
     X, y = np.random.default_rng(0).standard_normal((2000, 2)), np.arange(2000) % 2
     X[2, 0] = np.nan
     with pytest.raises(ValueError, match="feature 0 is NaN at row 2"):
         BalancedRidgeClassifier(half_life=1.0).fit(X, y)
 
 
-def test_forgetting_refuses_when_one_class_alone_turns_negative():
+def test_unlearning_is_refused_when_only_one_class_turns_negative():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.standard_normal((100, 1)), 1e4 * rng.standard_normal((100, 1))])
     model = BalancedRidgeClassifier().fit(X, [0] * 100 + [1] * 100)
@@ -131,7 +131,7 @@ def test_forgetting_refuses_when_one_class_alone_turns_negative():
         model.unlearn([[500.0]], [0])
 
 
-def test_the_estimate_knows_means_far_from_the_anchor():
+def test_the_estimated_error_includes_means_far_from_the_anchor():
     rng = np.random.default_rng(0)
     y = (rng.random(200_000) < 0.5).astype(int)
     X = rng.standard_normal((200_000, 2)) + 1e8
@@ -150,7 +150,7 @@ def test_the_estimate_knows_means_far_from_the_anchor():
 
 
 @pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-3])
-def test_the_estimate_knows_collinear_features(apart):
+def test_the_estimated_error_includes_collinear_features(apart):
     rng = np.random.default_rng(0)
     x = rng.standard_normal(1000)
     X = np.column_stack([x, x + apart * rng.standard_normal(1000)])
@@ -293,7 +293,7 @@ def test_rows_of_weight_zero_leave_no_slot_and_no_type():
     assert first.partial_fit(X, y).classes_.tolist() == [0, 1]
 
 
-def test_many_new_labels_at_once_are_no_cause_for_a_warning():
+def test_many_new_labels_in_one_batch_cause_no_warning():
     X = np.random.default_rng(0).standard_normal((400, 2))
     one = BalancedRidgeClassifier().fit(X[:200], np.arange(200) % 2)
     with warnings.catch_warnings():

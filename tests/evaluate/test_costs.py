@@ -1,4 +1,4 @@
-"""What decisions cost: thresholds, prices, alerts by price and by day, predictions as served."""
+"""Costs of decisions: thresholds, costs by row, alerts by cost and by day, logged predictions."""
 
 import json
 
@@ -15,7 +15,7 @@ from counterpoise.tables.alerts import DailyQuota, TopShare
 LEARN = ["--label", "fraud", "--drop", "payment,when,price", "--model", "m"]
 
 
-def told(rows=200, seed=0, steps=20):
+def draw_predictions(rows=200, seed=0, steps=20):
     """Labels, probabilities with ties, and the price of each row."""
     rng = np.random.default_rng(seed)
     p = rng.integers(0, steps + 1, rows) / steps
@@ -25,7 +25,7 @@ def told(rows=200, seed=0, steps=20):
 @pytest.mark.slow
 @given(st.integers(0, 1000), st.booleans(), st.sampled_from([1, 7, 200]))
 def test_the_curve_is_what_each_threshold_costs(seed, priced, rows):
-    y, p, price = told(rows, seed)
+    y, p, price = draw_predictions(rows, seed)
     miss, alarm = (price if priced else 20.0), 3.0
     curve = cost_curve(y, p, miss=miss, alarm=alarm)
     assert curve.thresholds.tolist() == [np.inf, *sorted(set(p.tolist()), reverse=True)]
@@ -44,7 +44,7 @@ def test_the_curve_is_what_each_threshold_costs(seed, priced, rows):
 
 
 def test_an_alert_pays_where_its_threshold_is_reached():
-    _, p, price = told(500)
+    _, p, price = draw_predictions(500)
     for miss in (0.5, 20.0, price):
         expected = p >= 2.0 / (2.0 + miss)
         near = np.isclose(p, 2.0 / (2.0 + miss), rtol=1e-12)
@@ -222,7 +222,7 @@ def test_bad_cells_of_prices(run, payments, cell, message):
 
 
 @pytest.mark.slow
-def test_evaluate_says_what_decisions_have_cost(run, payments):
+def test_evaluate_prints_the_cost_of_decisions(run, payments):
     run("learn", "t.csv", *LEARN)
     run("predict", "m", "t.csv", "-o", "p.csv")
     p = pd.read_csv("p.csv").proba_stream_yes.to_numpy()
@@ -262,7 +262,7 @@ SERVED = ["evaluate", "--predictions", "scored.csv", "--labels", "labels.csv", "
 
 
 @pytest.mark.slow
-def test_served_predictions_are_judged_as_they_were(run, served, payments):
+def test_logged_predictions_are_evaluated_as_they_were(run, served, payments):
     told = run(*SERVED, "--json", "--cost-miss", 100)
     assert "500 predictions have no label yet" in told.err
     found = json.loads(told.out)

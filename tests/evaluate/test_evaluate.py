@@ -85,7 +85,7 @@ def test_metrics_of_more_classes(seed):
         assert found.by_class[k]["roc_auc"] == pytest.approx(auc)
 
 
-def test_what_is_undefined_says_why():
+def test_undefined_metrics_have_a_reason():
     classes = np.array(["no", "yes"])
     y = np.array(["no", "no", "no"])
     found = measure(y, y, np.array([-1.0, -2.0, -0.5]), classes)
@@ -217,8 +217,8 @@ def test_external_models_of_two_classes_get_three():
         ("GaussianNB", "must be like sklearn.linear_model:SGDClassifier"),
         ("nowhere.at_all:GaussianNB", "cannot be imported (No module named 'nowhere'); install"),
         ("sklearn.naive_bayes:gaussiannb", "did you mean GaussianNB?"),
-        ("sklearn.naive_bayes:Nobody", "has no class 'Nobody'; name a class"),
-        ("sklearn.tree:DecisionTreeClassifier", "has neither partial_fit nor learn_one"),
+        ("sklearn.naive_bayes:Unknown", "has no class 'Unknown'; name a class"),
+        ("sklearn.tree:DecisionTreeClassifier", "does not have partial_fit or learn_one"),
         ("sklearn.linear_model:SGDRegressor", "does not predict classes; name a classifier"),
         ("river.preprocessing:StandardScaler", "does not predict classes; name a classifier"),
         ("river.ensemble:ADWINBaggingClassifier", "cannot be made without model; write a function"),
@@ -308,7 +308,7 @@ def test_every_method_has_a_colour_of_its_own(page):
 
 
 def contrast(*colours):
-    """That of the guidelines for web content: 1 for the same colour, 21 for black on white."""
+    """Contrast by the guidelines for web content: 1 for one colour, 21 for black on white."""
     light = []
     for colour in colours:
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
@@ -476,8 +476,8 @@ def test_the_command_selects_methods(run):
         "HoeffdingTreeClassifier",
     ]
     assert list(found["methods"]) == names
-    done = run(*line, "--with", "models:nobody", code=2)
-    assert "'--with': module 'models' has no class 'nobody'" in " ".join(done.err.split())
+    done = run(*line, "--with", "models:unknown", code=2)
+    assert "'--with': module 'models' has no class 'unknown'" in " ".join(done.err.split())
     for wrong in (["--only", "who"], ["--ridge", "x"]):
         run(*line, *wrong, code=2)
     done = run(*line, "--delay", "399", code=2)

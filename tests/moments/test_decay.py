@@ -217,8 +217,8 @@ def test_half_lives_without_meaning_are_refused(half_life):
         (np.zeros(3), "one time for each row"),
         (np.r_[np.zeros(19), np.nan], "t is missing at row 19"),
         (np.full(20, 1.7e12), "divide milliseconds by 1000"),
-        (["2024-01-01"] * 19 + ["soon"], "no date or time"),
-        (np.zeros(20, dtype=bool), "t holds bool values"),
+        (["2024-01-01"] * 19 + ["soon"], "not a date or time"),
+        (np.zeros(20, dtype=bool), "t contains bool values"),
     ],
 )
 def test_times_that_are_none_leave_the_model_as_it_was(t, message):

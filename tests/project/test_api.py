@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from counterpoise.public_names import document_like
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -36,3 +38,40 @@ def test_a_name_without_an_example_is_found(check_docs, monkeypatch):
         f"{module.__name__}.{name}" for name in ("KINDS", "map_of")
     ]
     assert any("README.md" in line for line in check_docs.unlisted())
+
+
+def test_a_docstring_is_completed_by_the_parameters_and_results_of_another():
+    def source(a, b):
+        """Return the sum.
+
+        Parameters
+        ----------
+        a : int
+            First.
+        b : int
+            Second.
+
+        Returns
+        -------
+        int
+        """
+
+    @document_like(source)
+    def function(b, c):
+        """Return another sum.
+
+        Parameters
+        ----------
+        c : int
+            Third.
+
+        Examples
+        --------
+        >>> 1 + 1
+        2
+        """
+
+    titles = ["Parameters\n----------", "Returns\n-------", "Examples\n--------"]
+    sections = function.__doc__.split("\n\n")
+    assert ["\n".join(section.splitlines()[:2]) for section in sections[1:]] == titles
+    assert sections[1].splitlines()[2:] == ["b : int", "    Second.", "c : int", "    Third."]

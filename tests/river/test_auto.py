@@ -1,4 +1,4 @@
-"""The chooser's river face: river's own checks, and the same answers as the array face."""
+"""AutoClassifier of river: river's own checks, and the predictions of the estimator for arrays."""
 
 import copy
 
@@ -30,7 +30,9 @@ def test_river_checks(check):
 def test_events_are_answered_as_rows_are(classes):
     X, y = stream(400, d=3, classes=classes, minority=0.3)
     _, first = np.unique(y, return_index=True)
-    y = np.argsort(np.argsort(first))[y]  # numbers as they come, as the face gives them
+    y = np.argsort(np.argsort(first))[
+        y
+    ]  # numbers in order of appearance, as inside the river estimator
     names = ["low", "odd", "red"][:classes]
     model, rows = AutoClassifier(**SOME), Arrays(**SOME)
     for i, (x, k) in enumerate(zip(X, y.tolist(), strict=True)):
@@ -81,7 +83,7 @@ def test_features_and_labels_may_come_late_and_bad_events_change_nothing():
         AutoClassifier(kept_rows=0)
 
 
-def test_single_events_with_a_late_label_are_learned_at_once():
+def test_single_events_with_a_late_label_are_learned_immediately():
     X, y = stream(200, d=2, classes=2, minority=0.3)
     model = AutoClassifier(**SOME)
     for x, k in zip(X.tolist(), y.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Long streams through river's face: what is learned and what is said stay exact.
+"""Long streams of events: moments and predictions stay exact.
 
 ``benchmarks/proofs/long_streams.py`` does the same with ten million events.
 """

@@ -1,4 +1,4 @@
-"""river's face, where an absent feature is missing: filled by the mean of what was seen."""
+"""river's estimator, where an absent feature is missing: imputed by the mean of all values."""
 
 import copy
 
@@ -14,7 +14,7 @@ from counterpoise.river import BalancedRidgeClassifier
 
 
 def films(n, seed=0, gone=0.0):
-    """Events with a year, far from zero, which some of them lack; every event has a rating."""
+    """Events with a year, far from zero, that is missing in some; every event has a rating."""
     rng = np.random.default_rng(seed)
     year, rating = rng.normal(2005.0, 6.0, n), rng.normal(size=n)
     y = year - 2005.0 + 4.0 * rating + 3.0 * rng.normal(size=n) > 11.0
@@ -36,7 +36,7 @@ def progressive(events, labels, model):
     return score.get()
 
 
-def imputed(events):
+def impute_frame(events):
     """Rows as a batch imputer makes them, and the indicator of what it filled."""
     frame = pd.DataFrame(events)[["year", "rating"]]
     return SimpleImputer(add_indicator=True).fit_transform(frame)
@@ -44,7 +44,7 @@ def imputed(events):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("absent", ["zero", "missing"])
-def test_a_year_that_one_event_in_a_hundred_lacks(absent):
+def test_a_year_that_is_missing_in_one_event_of_a_hundred(absent):
     whole = progressive(*films(1500), BalancedRidgeClassifier())
     found = progressive(*films(1500, gone=0.01), BalancedRidgeClassifier(absent=absent))
     if absent == "missing":
@@ -60,7 +60,7 @@ def test_every_step_is_that_of_a_batch_imputer():
     for i, (x, y) in enumerate(zip(events, labels, strict=True)):
         model.learn_one(x, y)
         if i in (5, 30, 119) and len(set(labels[: i + 1])) > 1:
-            Z = imputed(events[: i + 1])
+            Z = impute_frame(events[: i + 1])
             batch = counterpoise.BalancedRidgeClassifier().fit(Z, labels[: i + 1])
             p = batch.predict_proba(Z)[:, 1]
             found = [model.predict_proba_one(e)[True] for e in events[: i + 1]]
@@ -76,10 +76,10 @@ def test_order_batches_and_unlearning():
     other = BalancedRidgeClassifier(absent="missing")
     for x, y in list(zip(events, labels, strict=True))[::-1]:
         other.learn_one(x, y)
-    strangers, theirs = films(20, seed=1, gone=0.3)
-    for x, y in zip(strangers, theirs, strict=True):
+    more, theirs = films(20, seed=1, gone=0.3)
+    for x, y in zip(more, theirs, strict=True):
         other.learn_one(x, y)
-    for x, y in zip(strangers, theirs, strict=True):
+    for x, y in zip(more, theirs, strict=True):
         other.unlearn_one(x, y)
     many = BalancedRidgeClassifier(absent="missing")
     there = [i for i, x in enumerate(events) if "year" in x]
@@ -99,7 +99,7 @@ def test_a_feature_that_appears_late_was_missing_before():
     model = BalancedRidgeClassifier(absent="missing")
     for x, y in zip(late, labels, strict=True):
         model.learn_one(x, y)
-    Z = imputed(late)
+    Z = impute_frame(late)
     p = counterpoise.BalancedRidgeClassifier().fit(Z, labels).predict_proba(Z)[:, 1]
     found = [model.predict_proba_one(x)[True] for x in late]
     np.testing.assert_allclose(found, p, atol=1e-10)
@@ -140,7 +140,7 @@ def test_a_map_fills_by_the_mean_of_its_warm_up(features):
 @pytest.mark.parametrize("rows", [0, 60, 300])
 @pytest.mark.slow
 def test_a_file_keeps_what_is_missing(tmp_path, features, rows):
-    """With a map that is fixed, or not yet; before and after the first gap, and a late feature."""
+    """The map is fixed or not, before and after the first missing value; a feature comes late."""
     events, labels = films(310, gone=0.2)
     events[50:] = [{**x, "late": float(i)} for i, x in enumerate(events[50:])]
     whole = [{"year": 2000.0, "rating": 1.0}, {"year": 2010.0, "rating": 0.0}] * 3
@@ -182,7 +182,7 @@ def test_reasons_add_up_by_feature(options):
 
 
 def test_none_and_nan_are_missing_too():
-    """As events lack a feature, as it is None, or NaN: the same model, in mini-batches too."""
+    """An absent feature, None and NaN give the same model, also in mini-batches."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(200, 3))
     y = (rows[:, 0] + rng.normal(size=200) > 1.0).tolist()
@@ -206,7 +206,7 @@ def test_none_and_nan_are_missing_too():
 
 
 @pytest.mark.parametrize("event", [[1.0, 2.0], None, 3.0, "text", np.ones(2)])
-def test_what_is_no_event_is_said_to_be_none(event):
+def test_values_that_are_not_events_are_refused(event):
     model = BalancedRidgeClassifier()
     model.learn_one({"a": 1.0}, "ok")
     for call in (lambda: model.learn_one(event, "ok"), lambda: model.predict_one(event)):

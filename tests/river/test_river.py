@@ -1,4 +1,4 @@
-"""The river face: river's own checks, and the same model as the scikit-learn face."""
+"""river's estimator: river's own checks, and the same model as scikit-learn's estimator."""
 
 import copy
 import datetime
@@ -98,7 +98,7 @@ def test_features_that_come_late_or_go_missing_were_zero():
     X, y, xs = events(200, 6)
     rng = np.random.default_rng(0)
     keep = rng.random(X.shape) < 0.6
-    keep[:50, 3:] = False  # three features nobody has seen yet
+    keep[:50, 3:] = False  # three features that were never seen
     sparse = [
         {name: v for (name, v), k in zip(x.items(), row, strict=True) if k}
         for x, row in zip(xs, keep, strict=True)
@@ -376,7 +376,7 @@ def test_complex_rows_are_refused():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["poly2", "interactions", "rm2", "rff:20", "rm2+rff:10"])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_with_a_map_it_is_the_model_of_the_other_face(name, classes):
+def test_with_a_map_it_is_the_model_for_arrays(name, classes):
     X, y, rows = events(400, 3, classes)
     one = BalancedRidgeClassifier(feature_map=name, ridge=0.1)
     other = ScikitFace(feature_map=name, ridge=0.1)

@@ -77,7 +77,8 @@ def evaluate(
 
     rule = None if given is None else ExpectedCost(*given)
     if report is not None:
-        from counterpoise.evaluate import render_evaluation  # fails before the work, not after it
+        # fails before the work, not after it
+        from counterpoise.evaluate.html_report import render_evaluation
     if logged.predictions:
         found, classes, usual = _evaluate_logged(logged, rule, reading)
         title = f"{', '.join(logged.predictions)} as served, by {', '.join(logged.labels or ())}"

@@ -139,7 +139,7 @@ def _is_expected(estimator: Any, width: int, reset: bool) -> bool:
 
 
 def require_y(estimator: Any, y: Any) -> None:
-    """Raise, with scikit-learn's message, if there are no labels."""
+    """Raise, with scikit-learn's message, if y is None."""
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "

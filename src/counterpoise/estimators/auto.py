@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,9 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.engine.auto import AutoModel, Engine
-from counterpoise.engine.parameters import (
-    RIDGES,
-)
+from counterpoise.engine.parameters import RIDGES
 from counterpoise.estimators import array_validation
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.estimators.base import EstimatorBase, wrap
@@ -144,8 +142,8 @@ class AutoClassifier(EstimatorBase[AutoModel]):
     ) -> NDArray[np.float64]:
         """Score each row by an average of candidates from before it, then learn it.
 
-        The average is at most a third of the rows, and at most 16,384 rows, old. There is no
-        average for the first 16 rows.
+        The average is at most a third of the rows, and at most 16,384 rows, old. The first
+        average comes after 16 rows.
         """
         delay = validation.check_nonnegative_int(delay, "delay")
 
@@ -166,28 +164,12 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         if engine is None or not engine.learn_one(row, y, w, names):
             self._learn_row(row, y, w)
 
-    def unlearn(self, X: ArrayLike, y: ArrayLike) -> NoReturn:
-        """Raise: the effect of rows on the weights of the average cannot be undone.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-        y : array-like of shape (n,)
-            Their labels.
-        """
-        raise ValueError(
-            "a model that averages cannot unlearn: the weights of its average depend on rows in "
-            "their order. Use best_, an ordinary model, and let others begin with its map: "
-            "BalancedRidgeClassifier(feature_map=auto.best_.feature_map_)"
-        )
-
     # Predicting
 
     @document_like(BalancedRidgeClassifier.predict_one)
     def predict_one(self, x: ArrayLike) -> Any:
         """Return the label of one row, by the average that :meth:`progressive_scores` uses."""
-        row, engine = np.asarray(x), self._fitted()
+        row, engine = np.asarray(x), self._fitted_engine()
         if engine.accepts(row):
             return engine.predict_one(row)
         return array_validation.without_feature_names(self).predict(row[None])[0]
@@ -198,7 +180,7 @@ class AutoClassifier(EstimatorBase[AutoModel]):
 
         They are 0 for a class that is newer than this average.
         """
-        row, engine = np.asarray(x), self._fitted()
+        row, engine = np.asarray(x), self._fitted_engine()
         if engine.accepts(row):
             return engine.predict_proba_one(row)
         p: Vector = array_validation.without_feature_names(self).predict_proba(row[None])[0]
@@ -209,28 +191,28 @@ class AutoClassifier(EstimatorBase[AutoModel]):
     @property
     def best_(self) -> BalancedRidgeClassifier:
         """A copy of the best candidate, with its ridge."""
-        engine = copy.deepcopy(self._fitted().best)
+        engine = copy.deepcopy(self._fitted_engine().best)
         return wrap(BalancedRidgeClassifier, engine, self.__dict__.get("feature_names_in_"))
 
     @property
     def g_means_(self) -> dict[str, dict[float, float]]:
         """G-mean of each candidate by ridge."""
-        return self._fitted().g_means
+        return self._fitted_engine().g_means
 
     @property
     def averaging_weights_(self) -> dict[str, float]:
         """Weight of each candidate in the average."""
-        return self._fitted().averaging_weights
+        return self._fitted_engine().averaging_weights
 
     @property
     def maps_(self) -> tuple[Any, ...]:
         """Candidates with their maps as they are fixed: what a model to be merged begins with."""
-        return self._fitted().fitted_candidates
+        return self._fitted_engine().fitted_candidates
 
     @property
     def clipped_(self) -> dict[str, float]:
         """Weight of the rows that each map has clipped."""
-        states = self._fitted().candidates.states
+        states = self._fitted_engine().candidates.states
         mapped = {name: state for name, state in states.items() if state.fixed is not None}
         return {name: float(state.moments.clipped[0]) for name, state in mapped.items()}
 

@@ -181,6 +181,7 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         """
         return self._fit(X, y, sample_weight, t)
 
+    @document_like(fit)
     def partial_fit(
         self,
         X: ArrayLike,
@@ -189,24 +190,12 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         sample_weight: ArrayLike | None = None,
         t: ArrayLike | None = None,
     ) -> BalancedRidgeClassifier:
-        """Learn from more rows.
+        """Learn from more rows, of which there may be none; new labels may appear at any time.
 
         Parameters
         ----------
-        X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows, of which there may be none.
-        y : array-like of shape (n,)
-            Their labels; new ones may appear at any time.
         classes : array-like, optional
             Labels that ``classes_`` contains even before they are seen. Never needed.
-        sample_weight : array-like of shape (n,), optional
-            Weight of each row; a row of weight 0 changes nothing.
-        t : array-like of shape (n,), optional
-            Times, as for :meth:`fit`.
-
-        Returns
-        -------
-        self
         """
         return self._partial_fit(X, y, classes, sample_weight, t)
 
@@ -220,7 +209,7 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         There is a PrecisionWarning if the relative error may pass 1e-8, by an estimate of 1e-9.
         Above 1e-3 it is an error instead, and the model stays as it was.
         """
-        engine, names = self._fitted(), self.__dict__.get("feature_names_in_")
+        engine, names = self._fitted_engine(), self.__dict__.get("feature_names_in_")
         engine.require_unlearnable()
         rows, labels = array_validation.rows(self, X, y, least=0)
         moments = engine.moments_of(rows, labels, sample_weight, names)
@@ -299,13 +288,9 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
 
     # Predicting
 
+    @document_like(learn_one)
     def predict_one(self, x: ArrayLike) -> Any:
         """Return the label of one row, by the model of all rows so far.
-
-        Parameters
-        ----------
-        x : array-like of shape (d,)
-            The row.
 
         Returns
         -------
@@ -318,13 +303,9 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
             return best
         return array_validation.without_feature_names(self).predict(row[None])[0]
 
+    @document_like(learn_one)
     def predict_proba_one(self, x: ArrayLike) -> Vector:
         """Return balanced probabilities of one row.
-
-        Parameters
-        ----------
-        x : array-like of shape (d,)
-            The row.
 
         Returns
         -------
@@ -363,29 +344,29 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
     @property
     def moments_(self) -> ClassMoments:
         """Count, mean and scatter of each class seen, read-only; of mapped features."""
-        state = self._fitted().state
+        state = self._fitted_engine().state
         return class_moments(state.imputed_moments, state.classes)
 
     @property
     def mean_(self) -> Vector:
         """Mean of each feature, or mapped feature, over all rows."""
-        moments = self._fitted().state.imputed_moments
+        moments = self._fitted_engine().state.imputed_moments
         return moments.anchor + affine(moments, "standard")[0]
 
     @property
     def scale_(self) -> Vector:
         """Standard deviation of each feature, or mapped feature; 1 if it is constant."""
-        return affine(self._fitted().state.imputed_moments, "standard")[1]
+        return affine(self._fitted_engine().state.imputed_moments, "standard")[1]
 
     @property
     def feature_map_(self) -> FittedMap | None:
         """The map as it is fixed so far; None without one."""
-        return self._fitted().state.fixed
+        return self._fitted_engine().state.fixed
 
     @property
     def clipped_(self) -> float:
         """Weight of the rows of which the map clipped a value; 0 without a map."""
-        return float(self._fitted().state.moments.clipped[0])
+        return float(self._fitted_engine().state.moments.clipped[0])
 
     @property
     def coef_(self) -> Matrix:
@@ -401,10 +382,10 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
     @property
     def ridge_(self) -> float:
         """The ridge that was used."""
-        return self._fitted().scores(False).solution.ridge
+        return self._fitted_engine().scores(False).solution.ridge
 
     def _linear(self) -> LinearScores:
-        solution = self._fitted().scores(False).solution
+        solution = self._fitted_engine().scores(False).solution
         if not isinstance(solution, LinearScores):
             raise AttributeError(
                 "with pooled_rows scores are quadratic: they have no coef_ and no intercept_"

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.engine.auto import Engine
 from counterpoise.engine.parameters import cached_parameters
 from counterpoise.engine.progressive_calibration import warn_sorted_labels
 from counterpoise.engine.summary import Summary
@@ -24,14 +25,14 @@ from counterpoise.moments.classes import ravel_binary
 from counterpoise.public_names import document_like
 from counterpoise.solver.scores import Scores
 
-E = TypeVar("E", bound=Any)  # an Engine
+E = TypeVar("E", bound=Engine)
 Self = TypeVar("Self", bound="EstimatorBase[Any]")
 
 
 class ScoreClassifier(ClassifierMixin, BaseEstimator):
     """Classifier whose predictions are functions of the scores of rows."""
 
-    def _scored(self, X: Any, link: bool = False) -> tuple[Matrix, Scores]:
+    def _score_rows(self, X: Any, link: bool = False) -> tuple[Matrix, Scores]:
         """Return the scores of rows, and the solved model, with probabilities if ``link``."""
         raise NotImplementedError
 
@@ -50,30 +51,22 @@ class ScoreClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,) or (n, c)
         """
-        return ravel_binary(self._scored(X)[0])
+        return ravel_binary(self._score_rows(X)[0])
 
+    @document_like(decision_function)
     def predict(self, X: ArrayLike) -> Labels:
         """Return the most probable labels, by default assuming balanced classes.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n, d)
-            The rows; also a CSR matrix, except for tables.
 
         Returns
         -------
         ndarray of shape (n,)
         """
-        f, scores = self._scored(X)
+        f, scores = self._score_rows(X)
         return scores.classes.best(f)
 
+    @document_like(decision_function)
     def predict_proba(self, X: ArrayLike) -> Matrix:
         """Return balanced probabilities: :meth:`predict` returns the label of the largest.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n, d)
-            The rows; also a CSR matrix, except for tables.
 
         Returns
         -------
@@ -99,7 +92,7 @@ class ScoreClassifier(ClassifierMixin, BaseEstimator):
         return self._probabilities(X, stream=True)
 
     def _probabilities(self, X: Any, stream: bool) -> Matrix:
-        f, scores = self._scored(X, link=True)
+        f, scores = self._score_rows(X, link=True)
         return scores.probabilities(f, stream)
 
 
@@ -178,7 +171,7 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
         """
         if not isinstance(other, EstimatorBase) or other._engine_class is not self._engine_class:
             raise TypeError(f"can only merge with a {type(self).__name__}, not {type(other)}")
-        mine, theirs = self._fitted(), other._fitted()
+        mine, theirs = self._fitted_engine(), other._fitted_engine()
         names = [getattr(m, "feature_names_in_", np.empty(0)).tolist() for m in (self, other)]
         if self.n_features_in_ != other.n_features_in_ or names[0] != names[1]:
             raise ValueError(
@@ -211,6 +204,7 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
 
     # Results
 
+    @document_like(ScoreClassifier.decision_function)
     def explain(self, X: ArrayLike) -> Explanation:
         """Return what each feature contributes to the scores of rows.
 
@@ -218,11 +212,6 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
         the class means by their class weights. A linear model multiplies the distance from the
         center by its coefficients. With a map or with ``pooled_rows`` the contributions are
         integrated gradients along the straight line from the center.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n, d)
-            The rows; also a CSR matrix, except for tables.
 
         Returns
         -------
@@ -239,36 +228,32 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
         >>> names.item(), round(values.item(), 2)
         ('x0', -0.34)
         """
-        engine, rows = self._fitted(), self._rows(X)
-        found: Explanation = engine.explain(rows, self.__dict__.get("feature_names_in_"))
-        return found
+        engine, rows = self._fitted_engine(), self._rows(X)
+        return engine.explain(rows, self.__dict__.get("feature_names_in_"))
 
     def summary(self) -> Summary:
         """Return standardized coefficients with 95% intervals, means and class means.
 
         There are intervals for least squares: two classes, or ``multi_class="ovr"``, without map,
         ``pooled_rows`` or ``half_life``. They assume independent rows whose features are normal
-        within each class; ``note`` states it, or why there are no intervals.
+        within each class; ``note`` states it, or why the intervals are missing.
 
         Returns
         -------
         Summary
             Printed, it is a table.
         """
-        found: Summary = self._fitted().summary(self.__dict__.get("feature_names_in_"))
-        return found
+        return self._fitted_engine().summary(self.__dict__.get("feature_names_in_"))
 
     @property
     def classes_(self) -> Labels:
         """Labels seen, or declared, so far."""
-        labels: Labels = self._begun().labels
-        return labels
+        return self._engine_with_labels().labels
 
     @property
     def class_count_(self) -> Vector:
         """Weight of each class, not decayed; decayed where ``half_life`` is a time."""
-        count: Vector = self._begun().class_count
-        return count
+        return self._engine_with_labels().class_count
 
     def __copy__(self: Self) -> Self:
         return copy.deepcopy(self)
@@ -323,7 +308,7 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
         found: E = self._engine_class(self._params())
         return found
 
-    def _fitted(self) -> E:
+    def _fitted_engine(self) -> E:
         """Return the engine with the parameters as they are now; raise if no row is learned."""
         engine, params = self.__dict__.get("_engine"), self._params()
         if engine is None or not engine.is_fitted:
@@ -332,7 +317,7 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
             engine.set_parameters(params)
         return engine  # type: ignore[no-any-return]
 
-    def _begun(self) -> E:
+    def _engine_with_labels(self) -> E:
         """Return the engine, even if only labels were declared."""
         if "_engine" not in self.__dict__:
             raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
@@ -344,15 +329,14 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
         validation.require_finite(rows, self.__dict__.get("feature_names_in_"))
         return rows
 
-    def _scored(self, X: Any, link: bool = False) -> tuple[Matrix, Scores]:
+    def _score_rows(self, X: Any, link: bool = False) -> tuple[Matrix, Scores]:
         """Return the scores of rows, and the solved model."""
-        engine = self._fitted()
-        rows = self._rows(X)
-        scores: Scores = engine.scores(link)
+        engine = self._fitted_engine()
+        rows, scores = self._rows(X), engine.scores(link)
         return scores.of(rows), scores
 
     def _contents(self) -> Contents:
-        engine = self._current() or self._fitted()
+        engine = self._current() or self._fitted_engine()
         return pack(engine, self.__dict__.get("feature_names_in_"))
 
     @classmethod
@@ -371,7 +355,7 @@ def not_fitted(estimator: Any) -> NotFittedError:
 
 def engine_of(estimator: EstimatorBase[E]) -> E:
     """Return the engine of a fitted estimator, with its parameters."""
-    return estimator._fitted()
+    return estimator._fitted_engine()
 
 
 def new_engine(estimator: EstimatorBase[Any]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -71,7 +70,8 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     ----------
     estimator_ : estimator
         The fitted classifier. Its methods ``partial_fit``, ``predict_stream_proba``, ``explain``,
-        ``unlearn``, ``merge`` and ``save`` are methods of the CostSensitiveClassifier too.
+        ``unlearn`` and ``merge`` are methods of the CostSensitiveClassifier, too. To save a model,
+        save the fitted classifier.
     classes_ : ndarray of shape (c,)
         Labels seen, or declared, so far.
     n_features_in_ : int
@@ -151,7 +151,7 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
 
         Of two classes the second is predicted above 0, of several the class with the largest.
         """
-        expected = self._expected(X)
+        expected = self._expected_costs(X)
         others = expected.sum(axis=1, keepdims=True) - expected
         if expected.shape[1] == 2:
             others = expected[:, ::-1]
@@ -164,7 +164,7 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     @document_like(BalancedRidgeClassifier.predict)
     def predict(self, X: ArrayLike) -> Labels:
         """Return the labels of least expected cost."""
-        expected = self._expected(X)
+        expected = self._expected_costs(X)
         labels: Labels = self.classes_
         if hasattr(self.estimator_, "class_count_"):
             rows = float(self.estimator_.class_count_.sum())
@@ -210,51 +210,22 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         result.estimator_ = self.estimator_.merge(other.estimator_)
         return result
 
-    @available_if(_inner_has("save"))  # type: ignore[untyped-decorator]
-    @document_like(BalancedRidgeClassifier.save)
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the classifier inside as a model file, without the costs."""
-        check_is_fitted(self)
-        self.estimator_.save(path)
-
-    @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], *, costs: ClassFactors = None
-    ) -> CostSensitiveClassifier:
-        """Load a model file of a BalancedRidgeClassifier, which :meth:`save` writes.
-
-        Parameters
-        ----------
-        path : path
-            The file, which is not trusted.
-        costs : dict, optional
-            See :class:`~counterpoise.CostSensitiveClassifier`.
-
-        Returns
-        -------
-        CostSensitiveClassifier
-        """
-        inner = BalancedRidgeClassifier.load(path)
-        result = cls(clone(inner), costs=costs)
-        result.estimator_ = inner
-        return result
-
     @property
     def classes_(self) -> Labels:
         """Labels seen, or declared, so far."""
-        labels: Labels = self._learned().classes_
+        labels: Labels = self._fitted_classifier().classes_
         return labels
 
     @property
     def n_features_in_(self) -> int:
         """Number of features."""
-        count: int = self._learned().n_features_in_
+        count: int = self._fitted_classifier().n_features_in_
         return count
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """Names of the features, where they have any."""
-        names: NDArray[Any] = self._learned().feature_names_in_
+        names: NDArray[Any] = self._fitted_classifier().feature_names_in_
         return names
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -280,13 +251,13 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         tags.input_tags.sparse = get_tags(inner_estimator(self)).input_tags.sparse
         return tags
 
-    def _learned(self) -> Any:
+    def _fitted_classifier(self) -> Any:
         """Return the fitted classifier."""
         if "estimator_" not in self.__dict__:
             raise AttributeError("this CostSensitiveClassifier has learned nothing yet")
         return self.estimator_
 
-    def _expected(self, X: ArrayLike) -> Matrix:
+    def _expected_costs(self, X: ArrayLike) -> Matrix:
         """Return the expected cost of missing each class, of shape (n, c)."""
         expected: Matrix = self.predict_proba(X) * by_label(self.classes_, self.costs)
         return expected

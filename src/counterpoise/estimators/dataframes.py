@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from counterpoise import validation
 from counterpoise.arrays import Labels
@@ -66,17 +66,13 @@ def check_frame(
         )
     require_different(names, NAME)
     mine = [name for name in names if name != label]
-    if rows is not None and rows < least:
-        raise ValueError(
-            f"Found array with {rows} sample(s) (shape={(rows, len(mine))}) while a minimum of "
-            f"{least} is required."
-        )
     if reset and rows == 0 == least:
         return Frame(X, rows)  # without rows, columns are not learned either
-    if not mine and not has_columns:
-        raise ValueError(
-            f"Found array with 0 feature(s) (shape={(rows, 0)}) while a minimum of 1 is required."
-        )
+    check_array(
+        np.broadcast_to(0.0, (least if rows is None else rows, len(mine))),
+        ensure_min_samples=least,
+        ensure_min_features=0 if has_columns else 1,
+    )
     _require_length(rows, labels)
     if reset and not has_columns:
         set_column_names(model, mine)
@@ -92,32 +88,21 @@ def set_column_names(model: Any, columns: list[str]) -> None:
 
 def _same_columns(model: Any, X: Any, mine: list[str]) -> Any:
     """Return a frame that has the learned columns; raise with scikit-learn's message if not."""
-    if not hasattr(model, "feature_names_in_"):
-        if not model.__dict__.get("_has_positions") or model.allow_new_columns:
-            return X  # the order of the learned columns is unknown
-        warnings.warn(
-            f"X has feature names, but {type(model).__name__} was fitted without feature names",
-            UserWarning,
-            stacklevel=5,
-        )
-        _require_width(model, len(mine))
-        table = pa.concat_tables(list(tables(X)))
-        return table.rename_columns([f"x{j}" for j in range(len(mine))])
-    before = model.feature_names_in_.tolist()
-    if model.allow_new_columns or mine == before:
+    before = getattr(model, "feature_names_in_", None)
+    has_positions = model.__dict__.get("_has_positions", False)
+    if before is None and not has_positions:  # the order of the learned columns is unknown
         return X
-    text = "The feature names should match those that were passed during fit.\n"
-    unseen, lost = sorted(set(mine) - set(before)), sorted(set(before) - set(mine))
-    for title, names in (
-        ("Feature names unseen at fit time", unseen),
-        ("Feature names seen at fit time, yet now missing", lost),
-    ):
-        if names:
-            shown = [*names[:5], "..."] if len(names) > 5 else names
-            text += f"{title}:\n" + "".join(f"- {name}\n" for name in shown)
-    if not unseen and not lost:
-        text += "Feature names must be in the same order as they were in fit.\n"
-    raise ValueError(text + "With allow_new_columns=True they need not.\n")
+    if model.allow_new_columns or (before is not None and mine == before.tolist()):
+        return X
+    try:
+        empty = pa.table({name: pa.array([], pa.float64()) for name in mine})
+        validate_data(model, empty, reset=False, skip_check_array=True)
+    except ValueError as error:
+        if before is None:
+            raise
+        raise ValueError(f"{error}With allow_new_columns=True they need not.\n") from None
+    table = pa.concat_tables(list(tables(X)))
+    return table.rename_columns([f"x{j}" for j in range(len(mine))])
 
 
 def _is_array(X: Any) -> bool:
@@ -158,25 +143,9 @@ def _check_unnamed(model: Any, table: pa.Table, reset: bool, labels: LabelColumn
     if reset:
         model.n_features_in_ = width
         model.__dict__["_has_positions"] = True
-    _require_width(model, width)
-    names = [f"x{j}" for j in range(width)]
-    if hasattr(model, "feature_names_in_"):
-        warnings.warn(
-            f"X does not have valid feature names, but {type(model).__name__} was fitted with "
-            "feature names",
-            UserWarning,
-            stacklevel=5,
-        )
-        names = model.feature_names_in_.tolist()
-    return Frame(table.rename_columns(names), rows)
-
-
-def _require_width(model: Any, width: int) -> None:
-    if width != model.n_features_in_:
-        raise ValueError(
-            f"X has {width} features, but {type(model).__name__} is expecting "
-            f"{model.n_features_in_} features as input"
-        )
+    validate_data(model, np.empty((0, width)), reset=False, skip_check_array=True)
+    names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(width)])
+    return Frame(table.rename_columns(list(names)), rows)
 
 
 def _require_length(rows: int | None, labels: LabelColumns) -> None:

@@ -195,12 +195,12 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> TableClassifier:
-        """Learn from more rows.
+        """Learn from more rows, of which there may be none.
 
         Parameters
         ----------
         X : frame
-            The rows, of which there may be none.
+            The rows.
         y : array-like of shape (n,) or str
             Their labels, or the name of the column of X that contains them; by default ``label``.
         classes : array-like, optional
@@ -293,17 +293,9 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         """
         return self._probabilities(X, isinstance(self.estimator, CostSensitiveClassifier))
 
+    @document_like(partial_fit)
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy, which is of little use for rare classes.
-
-        Parameters
-        ----------
-        X : frame
-            The rows.
-        y : array-like of shape (n,) or str
-            Their labels, or the name of the column of X that contains them.
-        sample_weight : array-like of shape (n,), optional
-            Weight of each row.
 
         Returns
         -------
@@ -314,13 +306,9 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
             y = [value for table in tables(X) for value in table[label].to_pylist()]
         return float(super().score(X, parse_labels(y), sample_weight))
 
+    @document_like(partial_fit)
     def transform(self, X: Any) -> Matrix:
         """Return encoded rows, with missing numbers imputed by their mean so far.
-
-        Parameters
-        ----------
-        X : frame
-            The rows.
 
         Returns
         -------
@@ -565,7 +553,7 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         guards.allow_new_classes = self.allow_new_classes
         guards.allow_new_columns = self.allow_new_columns
 
-    def _encoded(self, X: Any) -> list[Any]:
+    def _encode(self, X: Any) -> list[Any]:
         """Return encoded rows, chunk by chunk."""
         encoder = self._model.encoder.with_missing("drop", "error")  # all rows are predicted
         frame = check_frame(self, X, encoder.encoding.columns.label, reset=False, least=1)
@@ -589,11 +577,9 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
 
     def _dense(self, X: Any) -> Matrix:
         """Return encoded rows (n, d)."""
-        return np.vstack(
-            [p if isinstance(p, np.ndarray) else p.toarray() for p in self._encoded(X)]
-        )
+        return np.vstack([p if isinstance(p, np.ndarray) else p.toarray() for p in self._encode(X)])
 
-    def _scored(self, X: Any, link: bool = False) -> tuple[Matrix, Scores]:
+    def _score_rows(self, X: Any, link: bool = False) -> tuple[Matrix, Scores]:
         now = self._snapshot()
-        parts, scores = now._encoded(X), now._model.estimator.scores()
+        parts, scores = now._encode(X), now._model.estimator.scores()
         return np.vstack([scores.of(part) for part in parts]), scores

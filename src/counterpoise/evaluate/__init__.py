@@ -2,12 +2,10 @@
 
 - ``measure``, ``Metrics``, ``Confusion``: metrics of predictions, for each class
 - ``cost_curve``, ``CostCurve``, ``should_alert``: the cost of a threshold, decisions by cost
-- ``run_benchmark``, ``Result``, ``select_best``: several methods on one stream, progressively
-- ``render_benchmark``, ``render_evaluation``: HTML reports
-- ``plot_class_shares``, ``plot_confusion_matrix``, ``plot_g_mean``, ``plot_largest_weights``,
-  ``plot_precision_recall``, ``plot_time_per_row``: plots of results
+- ``run_benchmark``, ``Result``: several methods on one stream, progressively
+- ``render_benchmark``: its HTML report
 
-Reports and plots need the extra ``plots``, the benchmark needs ``cli``.
+Reports need the extra ``plots``, the benchmark needs ``cli``.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,16 +15,8 @@ from counterpoise.evaluate.metrics import Confusion, Metrics, Result, measure
 from counterpoise.public_names import resolve
 
 if TYPE_CHECKING:
-    from counterpoise.evaluate.benchmark import run_benchmark, select_best
-    from counterpoise.evaluate.html_report import render_benchmark, render_evaluation
-    from counterpoise.evaluate.plots import (
-        plot_class_shares,
-        plot_confusion_matrix,
-        plot_g_mean,
-        plot_largest_weights,
-        plot_precision_recall,
-        plot_time_per_row,
-    )
+    from counterpoise.evaluate.benchmark import run_benchmark
+    from counterpoise.evaluate.html_report import render_benchmark
 
 __all__ = [
     "Confusion",
@@ -35,25 +25,11 @@ __all__ = [
     "Result",
     "cost_curve",
     "measure",
-    "plot_class_shares",
-    "plot_confusion_matrix",
-    "plot_g_mean",
-    "plot_largest_weights",
-    "plot_precision_recall",
-    "plot_time_per_row",
     "render_benchmark",
-    "render_evaluation",
     "run_benchmark",
-    "select_best",
     "should_alert",
 ]
-_MODULES = {
-    **{name: "plots" for name in __all__ if name.startswith("plot_")},
-    "render_benchmark": "html_report",
-    "render_evaluation": "html_report",
-    "run_benchmark": "benchmark",
-    "select_best": "benchmark",
-}
+_MODULES = {"render_benchmark": "html_report", "run_benchmark": "benchmark"}
 
 
 def __getattr__(name: str) -> Any:

@@ -53,14 +53,7 @@ Codes = NDArray[np.intp]  # classes by number
 
 
 def load_external_model(path: str) -> Any:
-    """Create a model by the path of its class.
-
-    Examples
-    --------
-    >>> from counterpoise.evaluate.benchmark import load_external_model
-    >>> load_external_model("sklearn.linear_model:SGDClassifier")
-    SGDClassifier(random_state=0)
-    """
+    """Create a model by the path of its class, such as "sklearn.linear_model:SGDClassifier"."""
     module, _, name = path.partition(":")
     if not (module and name):
         raise DataError(f"{path!r} must be like sklearn.linear_model:SGDClassifier")
@@ -81,7 +74,7 @@ def load_external_model(path: str) -> Any:
     learns = hasattr(model, "partial_fit") or hasattr(model, "learn_one")
     if not learns or isinstance(model, type):
         raise DataError(
-            f"{path} has neither partial_fit nor learn_one, so it cannot learn row by row; name a "
+            f"{path} does not have partial_fit or learn_one, so it cannot learn row by row; name a "
             "model that can"
         )
     arrays = hasattr(model, "partial_fit")
@@ -415,20 +408,5 @@ def _run_online(name: str, model: Any, Z: Matrix, targets: _Targets) -> Result:
 
 
 def select_best(results: list[Result]) -> Result:
-    """Return the result with the highest G-mean, the first of several.
-
-    Parameters
-    ----------
-    results : list of Result
-        Results of all methods.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_classification
-    >>> from counterpoise.evaluate import run_benchmark, select_best
-    >>> from counterpoise.online import AROW, PassiveAggressive
-    >>> X, y = make_classification(300, weights=[0.8], random_state=0)
-    >>> select_best(list(run_benchmark(X, y, {"PA": PassiveAggressive(), "AROW": AROW()}))).name
-    'AROW'
-    """
+    """Return the result with the highest G-mean, the first of several."""
     return max(results, key=lambda result: result.metrics.confusion.g_mean() or 0.0)

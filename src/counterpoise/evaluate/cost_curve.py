@@ -189,15 +189,6 @@ def reliability(mine: Flags, p: Vector, bins: int = 12) -> Reliability:
 
     Bins have equal weight, half of it from the class and half from all rows, so that rare classes
     have bins of their own.
-
-    Examples
-    --------
-    >>> from counterpoise.evaluate.cost_curve import reliability
-    >>> p = np.repeat([0.1, 0.8], 100)
-    >>> mine = np.arange(200) % 10 < np.repeat([1, 8], 100)
-    >>> found = reliability(mine, p, 4)
-    >>> found.predicted.round(2).tolist(), found.share.round(2).tolist(), round(found.error, 3)
-    ([0.1, 0.8], [0.1, 0.8], 0.0)
     """
     order = np.argsort(p, kind="stable")
     heavy = mine[order] / max(int(mine.sum()), 1) + 1.0 / len(p)

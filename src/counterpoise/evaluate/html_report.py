@@ -211,35 +211,7 @@ def render_evaluation(
     decisions: DecisionSummary | None = None,
     reasons: Explanation | None = None,
 ) -> str:
-    """Render the report of one model and rows that it has not learned as one HTML page.
-
-    Parameters
-    ----------
-    title : str
-        The model and the files.
-    result : Result
-        Its result.
-    y : ndarray of shape (n,)
-        True labels.
-    names : list of str
-        Names of its weights.
-    positive : label
-        The class of interest.
-    decisions : DecisionSummary, optional
-        Probabilities and costs of decisions.
-    reasons : Explanation, optional
-        Explanation of some of the rows.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_classification
-    >>> from counterpoise.evaluate import render_evaluation, run_benchmark
-    >>> from counterpoise.online import AROW
-    >>> X, y = make_classification(300, weights=[0.8], random_state=0)
-    >>> (result,) = run_benchmark(X, y, {"AROW": AROW()})
-    >>> with open("model.html", "w") as file:  # doctest: +SKIP
-    ...     file.write(render_evaluation("a model", result, y, ["amount", "age"], positive=1))
-    """
+    """Render the report of one model and rows that it has not learned as one HTML page."""
     summary = (
         f"{len(y):,} rows; {_shares(y)}. G-mean: {_number(result.metrics.confusion.g_mean())}."
     )

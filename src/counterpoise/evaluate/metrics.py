@@ -259,7 +259,7 @@ def measure(true: Labels, predicted: Labels, scores: Matrix, classes: Labels) ->
             undefined[f"recall of {label}"] = f"no {label!r} is in the data"
         if label not in precision:
             undefined[f"precision of {label}"] = f"{label!r} was never predicted"
-        row |= _ranked(true == label, _score(scores, k, len(classes)), label, undefined)
+        row |= _ranking_metrics(true == label, _score(scores, k, len(classes)), label, undefined)
         by_class[label] = row
     for label in recall:
         if label not in by_class:
@@ -279,7 +279,7 @@ def _score(scores: Matrix, k: int, c: int) -> Vector:
     return flat if k == c - 1 else -flat
 
 
-def _ranked(
+def _ranking_metrics(
     positive: NDArray[np.bool_], score: Vector, label: Any, undefined: dict[str, str]
 ) -> dict[str, float | None]:
     """Return the metrics that depend only on the order of the scores."""

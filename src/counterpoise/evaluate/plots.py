@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoise.arrays import Labels, Vector
-from counterpoise.errors import printable
 from counterpoise.evaluate.cost_curve import CostCurve, Reliability
 from counterpoise.evaluate.metrics import CUSTOM_METHOD, MAIN_METHOD, Ranking, Result
+from counterpoise.explanation import CLASS_COLORS, bar_chart
+from counterpoise.explanation import figure as figure  # the reports of ledgers use it, too
+from counterpoise.explanation import short as short
 
 try:
     import matplotlib
@@ -104,15 +106,6 @@ def style(name: str) -> dict[str, Any]:
     return {**drawn, "color": shade(drawn["color"])}
 
 
-def figure(height: float = 3.4) -> tuple[Figure, Any]:
-    """Make an empty figure that is readable in a narrow column."""
-    made = Figure(figsize=(5.2, height), layout="constrained")
-    axes = made.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=10)
-    return made, axes
-
-
 def svg(made: Figure) -> str:
     """Return a figure as SVG, the same text for the same figure."""
     out = io.StringIO()
@@ -170,15 +163,7 @@ def legend(axes: Any, entries: int, ncols: int = 3) -> None:
         axes.legend(fontsize=8, ncols=ncols, **below)
 
 
-def short(name: Any, most: int = 28) -> str:
-    """Return a name that fits and can be drawn, with escaped dollar signs."""
-    text = printable(name)
-    text = text if len(text) <= most else text[: most - 1] + "…"
-    return text.replace("$", r"\$")
-
-
 MAX_POINTS = 400  # of a curve
-COLORS = ("#0072B2", "#E69F00", "#009E73")
 EVALUATED_MODEL = "the model"
 
 
@@ -196,7 +181,7 @@ def plot_cost_of_thresholds(found: Sequence[CostComparison]) -> Figure:
     made, axes = figure(4.2)
     axes.set_xscale("log")
     ends = list[float]()
-    for (name, curve, decided, at), color in zip(found, COLORS, strict=False):
+    for (name, curve, decided, at), color in zip(found, CLASS_COLORS, strict=False):
         never = max(curve.never, 1e-300)
         best = int(curve.cost.argmin())
         some = np.unique(np.linspace(1, len(curve.cost) - 1, MAX_POINTS).astype(int))
@@ -253,34 +238,12 @@ def plot_reliability(found: Reliability, positive: object) -> Figure:
     return made
 
 
-SHADES = ["#BBBBBB", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442"]
 MIN_HITS = 5  # rows of the class for which a precision sets the scale
 POINTS = 200
 
 
 def plot_g_mean(results: list[Result], y: Labels, window: int | None = None) -> Figure:
-    """Plot the G-mean of each method over all counted rows so far, or over the last ones.
-
-    Parameters
-    ----------
-    results : list of Result
-        Results of all methods.
-    y : ndarray of shape (n,)
-        True labels.
-    window : int, optional
-        Number of last rows; by default all so far.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_classification
-    >>> from counterpoise.evaluate import plot_g_mean, run_benchmark
-    >>> from counterpoise.online import PassiveAggressive
-    >>> X, y = make_classification(300, weights=[0.8], random_state=0)
-    >>> results = list(run_benchmark(X, y, {"PA": PassiveAggressive()}))
-    >>> figure = plot_g_mean(results, y, window=100)
-    >>> figure.axes[0].get_ylabel()
-    'G-mean of the last 100 rows'
-    """
+    """Plot the G-mean of each method over all counted rows so far, or over the last ones."""
     made, axes = figure(3.8)
     for result in results:
         rows = slice(result.first, None)
@@ -328,21 +291,7 @@ def running_g_mean(
 
 
 def plot_class_shares(y: Labels) -> Figure:
-    """Plot the share of each class in consecutive parts of the stream.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Labels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from counterpoise.evaluate import plot_class_shares
-    >>> figure = plot_class_shares(np.repeat(["ok", "fraud", "ok"], [90, 10, 100]))
-    >>> figure.axes[0].get_ylabel()
-    'share of rows'
-    """
+    """Plot the share of each class in consecutive parts of the stream."""
     made, axes = figure(2.9)
     labels, counts = np.unique(y, return_counts=True)
     order = np.argsort(-counts)
@@ -352,7 +301,7 @@ def plot_class_shares(y: Labels) -> Figure:
     bottom = np.zeros(len(edges) - 1)
     for k, label in enumerate(rare[::-1]):
         share = np.add.reduceat((y == label).astype(float), edges[:-1]) / width
-        color = shade(SHADES[1 + (len(rare) - 1 - k) % (len(SHADES) - 1)])
+        color = shade(CLASS_COLORS[len(rare) - 1 - k])
         axes.bar(edges[:-1], share, width, bottom, align="edge", color=color, label=short(label))
         bottom += share
     axes.set(xlabel="rows seen", ylabel="share of rows", xlim=(0, len(y)))
@@ -365,30 +314,7 @@ def plot_class_shares(y: Labels) -> Figure:
 
 
 def plot_precision_recall(results: list[Result], y: Labels, positive: Any, k: int) -> Figure:
-    """Plot precision against recall of one class, for each method.
-
-    Parameters
-    ----------
-    results : list of Result
-        Results of all methods.
-    y : ndarray of shape (n,)
-        True labels.
-    positive : label
-        The class.
-    k : int
-        Its position among the classes.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_classification
-    >>> from counterpoise.evaluate import plot_precision_recall, run_benchmark
-    >>> from counterpoise.online import PassiveAggressive
-    >>> X, y = make_classification(300, weights=[0.8], random_state=0)
-    >>> results = list(run_benchmark(X, y, {"PA": PassiveAggressive()}))
-    >>> figure = plot_precision_recall(results, y, positive=1, k=1)
-    >>> figure.axes[0].get_xlabel()
-    'recall of 1'
-    """
+    """Plot precision against recall of one class, for each method."""
     made, axes = figure(3.8)
     top = 0.0
     for result in results:
@@ -414,24 +340,7 @@ def plot_precision_recall(results: list[Result], y: Labels, positive: Any, k: in
 
 
 def plot_confusion_matrix(result: Result) -> Figure:
-    """Plot predicted against true labels, as shares of each true class.
-
-    Parameters
-    ----------
-    result : Result
-        Result of one method.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_classification
-    >>> from counterpoise.evaluate import plot_confusion_matrix, run_benchmark
-    >>> from counterpoise.online import PassiveAggressive
-    >>> X, y = make_classification(300, weights=[0.8], random_state=0)
-    >>> (result,) = run_benchmark(X, y, {"PA": PassiveAggressive()})
-    >>> figure = plot_confusion_matrix(result)
-    >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
-    ('predicted', 'true')
-    """
+    """Plot predicted against true labels, as shares of each true class."""
     counts = result.metrics.confusion.counts
     labels = result.metrics.confusion.labels[:12]
     n = np.array([[counts.get((true, predicted), 0) for predicted in labels] for true in labels])
@@ -450,62 +359,24 @@ def plot_confusion_matrix(result: Result) -> Figure:
     return made
 
 
-def plot_largest_weights(weights: Vector, names: list[str], name: str, most: int = 12) -> Figure:
-    """Plot the features with the largest weights.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (d,)
-        Weights for features of standard deviation 1.
-    names : list of str
-        Names of the features.
-    name : str
-        The method.
-    most : int
-        Number of features to show.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from counterpoise.evaluate import plot_largest_weights
-    >>> figure = plot_largest_weights(np.array([0.2, -1.5]), ["amount", "age"], "my model")
-    >>> [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
-    ['amount', 'age']
-    """
-    order = np.argsort(-np.abs(weights))[:most][::-1]
-    made, axes = figure(1.0 + 0.24 * len(order))
+def plot_largest_weights(weights: Vector, names: list[str], name: str) -> Figure:
+    """Plot the features with the largest weights."""
+    order = np.argsort(-np.abs(weights))[:12]
+    made, axes = bar_chart([short(names[j]) for j in order])
     axes.barh(range(len(order)), weights[order], color=style(name)["color"])
-    axes.set_yticks(range(len(order)), [short(names[j]) for j in order])
     axes.axvline(0.0, color=ink(), linewidth=0.8)
     axes.set_xlabel("weight for one standard deviation")
     return made
 
 
 def plot_time_per_row(results: list[Result]) -> Figure:
-    """Plot the microseconds per row of each method.
-
-    Parameters
-    ----------
-    results : list of Result
-        Results of all methods.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_classification
-    >>> from counterpoise.evaluate import plot_time_per_row, run_benchmark
-    >>> from counterpoise.online import PassiveAggressive
-    >>> X, y = make_classification(300, weights=[0.8], random_state=0)
-    >>> figure = plot_time_per_row(list(run_benchmark(X, y, {"PA": PassiveAggressive()})))
-    >>> sorted(tick.get_text() for tick in figure.axes[0].get_yticklabels())
-    ['PA']
-    """
-    order = sorted(results, key=lambda result: result.microseconds)[::-1]
-    made, axes = figure(1.0 + 0.24 * len(order))
+    """Plot the microseconds per row of each method."""
+    order = sorted(results, key=lambda result: result.microseconds)
+    made, axes = bar_chart([result.name for result in order])
     values = [result.microseconds for result in order]
     axes.barh(range(len(order)), values, color=[style(r.name)["color"] for r in order])
     for i, value in enumerate(values):
         axes.annotate(f" {value:.3g}", (value, i), fontsize=8, va="center")
-    axes.set_yticks(range(len(order)), [result.name for result in order])
     axes.set(xscale="log", xlabel="microseconds per row, to predict and to learn")
     axes.set_xlim(min(values) / 2, max(values) * 2.5)
     return made

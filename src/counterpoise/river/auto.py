@@ -78,14 +78,7 @@ class AutoClassifier(base.Classifier):
         self._labels: list[Any] = list(class_factors or {})
         self._codes: dict[Any, int] = {label: k for k, label in enumerate(self._labels)}
         factors = None if class_factors is None else dict(enumerate(class_factors.values()))
-        self._model = AutoModel.create(
-            candidates=candidates,
-            ridges=ridges,
-            kept_rows=kept_rows,
-            class_factors=factors,
-            half_life=half_life,
-            memory_limit=memory_limit,
-        )
+        self._model = AutoModel.create(**{**self._get_params(), "class_factors": factors})
         self._columns: dict[Any, int] = {}
 
     @property

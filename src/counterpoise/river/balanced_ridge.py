@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from counterpoise import timestamps, validation
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.engine.parameters import read_ridge_parameters
 from counterpoise.engine.progressive_calibration import warn_if_sorted
+from counterpoise.engine.ridge import require_equal_options
 from counterpoise.engine.state import Batch, State
 from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.modelfile.container import Contents
@@ -34,8 +35,8 @@ from counterpoise.validation import MAX_SAMPLE_WEIGHT
 class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
     """Ridge classifier with balanced classes, exact at every event of a stream.
 
-    Learning does not depend on the order of events, nor on whether they come through `learn_one`
-    or `learn_many`. A feature that is absent from an event is 0, so features may appear or end at
+    Learning is independent of the order of events, and the same through `learn_one` and
+    `learn_many`. A feature that is absent from an event is 0, so features may appear or end at
     any time. Scaling is exact after the fact, so no scaler is needed before it. Labels may be of
     any hashable type and appear at any time.
 
@@ -210,13 +211,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         rows, names = events.frame_rows(X)
         self._unlearn_rows(rows, names, events.label_list(y), validation.weights(w, len(rows)))
 
-    def update(self, x: dict[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
-        """Call :meth:`learn_one`; `river.utils.Rolling` uses this name."""
-        self.learn_one(x, y, w, t)
-
-    def revert(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Call :meth:`unlearn_one`; `river.utils.Rolling` uses this name."""
-        self.unlearn_one(x, y, w)
+    update, revert = learn_one, unlearn_one  # as river.utils.Rolling calls them
 
     def merge(self, other: BalancedRidgeClassifier) -> BalancedRidgeClassifier:
         """Return a model that has learned the events of this one, then those of the other.
@@ -241,14 +236,9 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
                 "counterpoise.TableClassifier, which imputes missing numbers in the same way"
             )
         mine, theirs = (
-            {**vars(one._options), "feature_map": one._state.config.text} for one in (self, other)
+            {**asdict(one._options), "feature_map": one._state.config.text} for one in (self, other)
         )
-        for name, value in mine.items():
-            if value != theirs[name] and name != "calibrate":
-                raise ValueError(
-                    f"cannot merge models with different options: {name} is {value!r} here and "
-                    f"{theirs[name]!r} there"
-                )
+        require_equal_options(mine, {**theirs, "calibrate": mine["calibrate"]})
         result: BalancedRidgeClassifier = self.clone()
         result._become(events.merge_states(self._state, other._state, self.memory_limit))
         return result
@@ -304,7 +294,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         if not state.is_fitted:
             state = State.empty(state.config, wide.shape[1], everything)
         state = state.with_imputation(fill)
-        batch = Batch(wide, events.object_array(labels), weight, events.grouped, t=t)
+        batch = Batch(wide, events.object_array(labels), weight, events.group_labels, t=t)
         wider = everything if more else None
         calibrating = self._options if self.calibrate else None
         before = state.progressive
@@ -321,8 +311,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         events.check_rows(rows, names, labels)
         events.require_seen(state, rows, names, labels)
         if len(rows):
-            aligned, y = self._aligned(rows, names), events.object_array(labels)
-            batch = Batch(aligned, y, weight, events.grouped)
+            aligned, y = self._align(rows, names), events.object_array(labels)
+            batch = Batch(aligned, y, weight, events.group_labels)
             self._become(events.unlearn_events(state, batch, self._options, self.memory_limit))
 
     # Results
@@ -346,19 +336,15 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             state.warn_unseen_labels_once(self._options)
         if found is not None:
             opened = found.events
-            at = opened.best(x) if state.fixed is None else opened.best(self._mapped(x))
+            at = opened.best(x) if state.fixed is None else opened.best(self._map_event(x))
             if at >= 0:
                 return found.answers[at]
         scores = self._scores()
         return None if scores is None else scores.classes.best(scores.of(self._row(x)[None]))[0]
 
+    @document_like(predict_one)
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Return the balanced probability of each label.
-
-        Parameters
-        ----------
-        x
-            Features of an event; those never learned do not count.
 
         Returns
         -------
@@ -389,13 +375,9 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             labels = scores.classes.best(self._scored_frame(X, scores)).tolist()
         return utils.dataframe.to_native_series(labels, name=None, like=frame)
 
+    @document_like(predict_many)
     def predict_proba_many(self, X: Any) -> Any:
         """Return the balanced probabilities of each row.
-
-        Parameters
-        ----------
-        X
-            A pandas, polars or pyarrow frame of features.
 
         Returns
         -------
@@ -408,6 +390,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         """Return the probabilities of each row under the observed class frequencies."""
         return self._probabilities_many(X, stream=True)
 
+    @document_like(predict_one)
     def explain_one(self, x: dict[Any, Any], y: Any = None) -> dict[Any, float]:
         """Return what each feature contributes to the score of a label.
 
@@ -416,8 +399,6 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
 
         Parameters
         ----------
-        x
-            Features of an event; those never learned do not count.
         y
             The label; by default the predicted one.
 
@@ -522,7 +503,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             if state.fixed is None:
                 p = found.events.probabilities(x, stream)
             else:
-                p = found.events.probabilities(self._mapped(x), stream)
+                p = found.events.probabilities(self._map_event(x), stream)
             if p is not None:
                 if stream and self.calibrate and state.calibration is not None:
                     p = state.calibration.correct_one(p, found.labels)
@@ -534,7 +515,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         found_labels = zip(classes.labels.tolist(), p.tolist(), classes.seen, strict=True)
         return {label: value for label, value, is_seen in found_labels if is_seen}
 
-    def _mapped(self, x: dict[Any, Any]) -> Vector:
+    def _map_event(self, x: dict[Any, Any]) -> Vector:
         """Return the mapped features of one event, by a map that is fixed."""
         assert self._state.fixed is not None
         mapped: Vector = self._state.fixed.transform(self._row(x)[None])[0]
@@ -551,9 +532,9 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         rows, names = events.frame_rows(X)
         if self.absent != "missing":  # else NaN is
             events.check_rows(rows, names)
-        return scores.of(self._aligned(rows, names))
+        return scores.of(self._align(rows, names))
 
-    def _aligned(self, rows: Matrix, names: list[Any]) -> Matrix:
+    def _align(self, rows: Matrix, names: list[Any]) -> Matrix:
         """Return rows in the order of the columns; absent is 0, new features are ignored."""
         wide = np.zeros((len(rows), self._state.n_inputs))
         if self.absent == "missing":

@@ -152,15 +152,15 @@ class ImputedEvents:
 
     def best(self, event: dict[Any, Any]) -> int:
         """Return the position of the label; −1 if the event is new."""
-        row = self._imputed(event)
+        row = self._impute(event)
         return -1 if row is None else int(self._scores.best(row))
 
     def probabilities(self, event: dict[Any, Any], stream: bool) -> Any:
         """Return probabilities (c,); None if the event is new."""
-        row = self._imputed(event)
+        row = self._impute(event)
         return None if row is None else self._scores.probabilities(row, stream)
 
-    def _imputed(self, event: dict[Any, Any]) -> Vector | None:
+    def _impute(self, event: dict[Any, Any]) -> Vector | None:
         found = self.row(event)
         row = None if found is None else np.array(found)
         if row is None or self._fill is None:
@@ -194,7 +194,7 @@ def merge_contributions(state: State, contributions: dict[Any, float]) -> dict[A
 
 
 def _present_features(event: dict[Any, Any]) -> dict[Any, float]:
-    """Return the features of an event that are neither None nor NaN."""
+    """Return the features of an event that are not None and not NaN."""
     return {
         name: validation.number(name, value)
         for name, value in event.items()
@@ -233,7 +233,7 @@ def event_row(event: dict[Any, Any], columns: dict[Any, int], width: int) -> Vec
     return row
 
 
-def grouped(y: Labels, before: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
+def group_labels(y: Labels, before: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
     """Return the rows of each label, and the labels of any type in order of arrival."""
     labels = list(dict.fromkeys([*before.tolist(), *y.tolist()]))
     slots = {label: k for k, label in enumerate(labels)}
