@@ -253,10 +253,10 @@ def test_the_last_rows_of_each_class_are_kept_however_they_come():
     X, y = crossed(100, threshold=0.5)
     at_once = RowBuffer(8).append(X, y, None, {})
     one = RowBuffer(8)
-    for x, label in zip(X, y.tolist(), strict=True):
-        n = sum(1 for _ in one.rows.get(label, ()))
-        before = one.rows[label][-1][2] if n else 0.0
-        one = one.append_one(x, label, 1.0, before)
+    for i, label in enumerate(y.tolist()):
+        weights = {k: float(np.sum(y[:i] == k)) for k in (0, 1)}
+        one = one.append(X[i : i + 1], y[i : i + 1], None, weights)
+        assert len(one.rows[label]) == min(weights[label] + 1, 8)
     for label in (0, 1):
         rows = np.array([x for x, _, _ in at_once.rows[label]])
         np.testing.assert_array_equal(rows, X[y == label][-8:])

@@ -136,7 +136,7 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         if not array_validation.is_plain(X, y, accept_sparse=False) or len(X) > 1:
             return False
         engine = self._current()
-        return engine is not None and engine.learn_now(X[0], y[0])
+        return engine is not None and engine.learn_one(X[0], y[0])
 
     @document_like(BalancedRidgeClassifier.progressive_scores)
     def progressive_scores(
