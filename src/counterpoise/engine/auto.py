@@ -41,9 +41,11 @@ from counterpoise.solver.options import Options
 from counterpoise.solver.scores import Scores
 from counterpoise.validation import Names, commit
 
-# Larger rows and weights are not deferred: `learn` raises if their moments are too large.
+# Larger rows, weights and terms are not deferred, because `learn` raises if their moments are too
+# large. A map clips values at 10, so that its terms are at most a power of 10 times their number.
 MAX_DEFERRED_VALUE = 0.5 * validation.MAX_ABS_VALUE
 MAX_DEFERRED_WEIGHT = 1e-6 * validation.MAX_SAMPLE_WEIGHT
+MAX_DEFERRED_DEGREE = 20
 
 
 class AutoModel(EngineBase):
@@ -81,10 +83,15 @@ class AutoModel(EngineBase):
     @property
     def candidates(self) -> Candidates:
         """The candidates, with all rows so far."""
-        if self._candidates.deferred:
+        found = self._candidates
+        if found.deferred:
             # Threads that read one model may learn the rows twice, each in its own copy.
-            self._candidates = self._candidates.copy().learn_deferred(self.params.memory_limit)
+            self._learn_deferred(found.copy() if found.is_ready else found)
         return self._candidates
+
+    def _learn_deferred(self, candidates: Candidates) -> None:
+        batch, declared = candidates.deferred_batch(), candidates.first.declared
+        self._candidates = candidates.learn(batch, declared, self.params.memory_limit)
 
     @property
     def _scoring_candidates(self) -> Candidates:
@@ -319,14 +326,16 @@ class AutoModel(EngineBase):
         self, row: NDArray[Any], y: Any, w: float = 1.0, names: Names | None = None
     ) -> bool:
         """Learn one row, or defer it; return whether it is not left for :meth:`learn`."""
-        if not 0.0 <= w <= MAX_DEFERRED_WEIGHT or not self.accepts(row):
+        if not 0.0 <= w <= MAX_DEFERRED_WEIGHT or self.params.max_degree > MAX_DEFERRED_DEGREE:
+            return False
+        if not self.accepts(row):
             return False
         candidates = self._candidates
         label = candidates.seen_label(y)
         if label is None:
             return False
         if w > 0.0 and candidates.defer(row, label, w):
-            self._candidates = candidates.learn_deferred(self.params.memory_limit)
+            self._learn_deferred(candidates)
             self._check_first_rows(names)
         return True
 

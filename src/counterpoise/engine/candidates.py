@@ -31,7 +31,7 @@ from counterpoise.solver.options import Options
 from counterpoise.solver.scores import Scores
 from counterpoise.validation import commit
 
-MAX_DEFERRED_ROWS = 256  # rows learned together, once every map is fixed
+MAX_DEFERRED_ROWS = 512  # rows learned together, once every map is fixed
 _ROWS_UNTIL_FIXED = attrgetter("rows_until_fixed")
 CACHES: dict[str, Any] = dict.fromkeys(("_current", "_ranking", "_scores"))
 
@@ -190,12 +190,11 @@ class Candidates:
         n = len(self.deferred)
         return n >= MAX_DEFERRED_ROWS and n >= max(map(_ROWS_UNTIL_FIXED, self.states.values()))
 
-    def learn_deferred(self, limit: float) -> Candidates:
-        """Learn the deferred rows, and return this object, or a changed copy."""
+    def deferred_batch(self) -> Batch:
+        """Return the deferred rows."""
         X, y, w = zip(*self.deferred, strict=True)
         labels = np.array(y, dtype=self.first.moments.labels.dtype)
-        batch = Batch(np.array(X), labels, np.array(w), grouped)
-        return self.learn(batch, self.first.declared, limit)
+        return Batch(np.array(X), labels, np.array(w), grouped)
 
     def copy(self) -> Candidates:
         """Return an independent copy, with the same average of a few rows ago."""

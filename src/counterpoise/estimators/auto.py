@@ -124,7 +124,7 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> AutoClassifier:
-        """Learn from more rows."""
+        """Learn from more rows; a single row is stored as in :meth:`learn_one`."""
         if classes is None and sample_weight is None and self._learned_one(X, y):
             return self
         return self._partial_fit(X, y, classes, sample_weight)
@@ -158,8 +158,9 @@ class AutoClassifier(EstimatorBase[AutoModel]):
     def learn_one(self, x: ArrayLike, y: Any, w: float = 1.0) -> None:
         """Learn one row, with little overhead.
 
-        Until the maps are fixed, rows are stored. They are learned together before a prediction,
-        or when their number is a third of the rows before them.
+        Rows are stored, and learned together when there are 512 of them, or when something needs
+        what they changed. Until the maps are fixed, predictions do not contain the last of them:
+        at most 15 rows, or a third of the rows before these.
         """
         row, engine = np.asarray(x), self._current()
         names = self.__dict__.get("feature_names_in_")
