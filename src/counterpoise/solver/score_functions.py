@@ -85,7 +85,7 @@ class QuadraticScores:
             f: Vector = self.of(x[None])[0]
             return f
         v = np.matmul((x - self.anchor - self.mean)[:, None], self.root)[:, 0]
-        q: Vector = self.offset - 0.5 * (v * v).sum(axis=1)
+        q: Vector = self.offset - 0.5 * np.einsum("kj,kj->k", v, v)
         return q if len(q) > 2 else q[1:] - q[:1]
 
     def move_anchor(self, by: Vector) -> QuadraticScores:
