@@ -458,6 +458,7 @@ def test_a_stream_that_leaves_its_first_rows_is_warned_of_once(size):
                 warnings.simplefilter("always")
                 if size == 1:
                     one.learn_one(X[part[0]], y[part[0]])
+                    one.predict_one(X[part[0]])  # when the average is too old, rows are learned
                 else:
                     one.partial_fit(X[part], y[part])
             warned += [str(warning.message) for warning in caught]

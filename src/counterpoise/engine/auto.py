@@ -90,8 +90,10 @@ class AutoModel(EngineBase):
         return self._candidates
 
     def _learn_deferred(self, candidates: Candidates) -> None:
+        """Learn the rows that were stored, and check whether the maps still represent them."""
         batch, declared = candidates.deferred_batch(), candidates.first.declared
         self._candidates = candidates.learn(batch, declared, self.params.memory_limit)
+        self._check_first_rows(None)
 
     @property
     def _scoring_candidates(self) -> Candidates:
@@ -334,9 +336,10 @@ class AutoModel(EngineBase):
         label = candidates.seen_label(y)
         if label is None:
             return False
+        if names is not None:
+            self.warning_names = names
         if w > 0.0 and candidates.defer(row, label, w):
             self._learn_deferred(candidates)
-            self._check_first_rows(names)
         return True
 
     def predict_one(self, row: NDArray[Any]) -> Any:
