@@ -106,6 +106,63 @@ def write_cost(options):
     )
 
 
+# Streams of single rows
+
+STREAM_ROWS, WARMUP_ROWS, BUFFERED_ROWS = 20_000, 1200, 1300
+
+
+def synthetic_stream(n, d, c):
+    """Return rows whose class depends on the product of two features, and labels."""
+    X = np.random.default_rng(0).standard_normal((n, d))
+    product = X[:, 0] * X[:, 1]
+    if c == 2:
+        return X, (product > 0.8).astype(int)
+    return X, np.digitize(product + 0.3 * X[:, 2], [-1.0, -0.3, 0.3, 1.0])
+
+
+def test_then_train(n):
+    """Yield rows per second of predict_one and learn_one, of all rows and after the warm-up."""
+    for d in (10, 30):
+        for c in (2, 5):
+            X, y = synthetic_stream(n, d, c)
+            start = time.process_time()
+            model = AutoClassifier().partial_fit(X[:1], y[:1])
+            for at in range(1, n):
+                if at == WARMUP_ROWS:
+                    ready = time.process_time()
+                model.predict_one(X[at])
+                model.learn_one(X[at], y[at])
+            end = time.process_time()
+            after = (n - WARMUP_ROWS) / (end - ready)
+            yield [d, c, f"{n / (end - start):,.0f}", f"{after:,.0f}"]
+
+
+def single_partial_fits():
+    """Return the seconds in which single rows from the first one on are learned."""
+    X, y = synthetic_stream(BUFFERED_ROWS, 10, 2)
+    start, model = time.process_time(), AutoClassifier()
+    for at in range(BUFFERED_ROWS):
+        model.partial_fit(X[at : at + 1], y[at : at + 1])
+    learned = time.process_time()
+    model.predict(X[:1])
+    return learned - start, time.process_time() - start
+
+
+def write_stream(options):
+    """Write the rates of streams of single rows."""
+    n = min(options.rows, STREAM_ROWS)
+    learned, predicted = single_partial_fits()
+    report.write(
+        "auto_stream",
+        "The averaging classifier on single rows",
+        f"`AutoClassifier()`, `predict_one` and then `learn_one` on {n:,} synthetic rows: rows per "
+        "second of CPU time, one thread, one run. The first 1,200 rows fix the maps.",
+        report.table(["d", "classes", "all rows", "after the warm-up"], list(test_then_train(n))),
+        f"{BUFFERED_ROWS:,} single rows by `partial_fit` take {learned:.2f} s, and {predicted:.2f} "
+        "s with a prediction after them.",
+    )
+
+
 # Growth with the stream
 
 SETS, CHUNK, PARTS = ("cod-rna", "ijcnn1", "skin-nonskin"), 4096, 10
@@ -225,7 +282,12 @@ def write_sorted(options):
 
 
 if __name__ == "__main__":
-    TABLES = {"cost": write_cost, "growth": write_growth, "sorted": write_sorted}
+    TABLES = {
+        "cost": write_cost,
+        "stream": write_stream,
+        "growth": write_growth,
+        "sorted": write_sorted,
+    }
     options = report.parse(__doc__, TABLES, rows=1_000_000)
     with threadpool_limits(1):
         for part in options.parts:

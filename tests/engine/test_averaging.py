@@ -1,6 +1,7 @@
 """The average of candidates, ranked by leave-one-out scores of kept rows."""
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from counterpoise.engine.parameters import LINEAR
 from counterpoise.engine.ranking import Sample, leave_one_out_scores
 from counterpoise.engine.row_buffer import RowBuffer, decayed_weight
 from counterpoise.engine.row_hashes import row_order
+from counterpoise.engine.state import State
 from counterpoise.errors import ModelFileError
 from counterpoise.modelfile.container import from_bytes, to_bytes
 from counterpoise.solver.options import Options
@@ -178,6 +180,57 @@ def test_single_rows_that_are_bad_change_nothing():
         assert one.classes_.tolist() == [0, 1, 7]
 
 
+def test_stored_rows_are_learned_when_something_needs_them():
+    X, y = crossed(500, threshold=0.5)
+    for rows in (20, 300):  # before and after the maps are fixed
+        stored, chunk = (chooser().partial_fit(X[:rows], y[:rows]) for _ in range(2))
+        for i in range(rows, rows + 40):
+            stored.partial_fit(X[i : i + 1], y[i : i + 1])
+        chunk.partial_fit(X[rows : rows + 40], y[rows : rows + 40])
+        assert len(stored._engine._candidates.deferred) == 40
+        with ThreadPoolExecutor(4) as pool:  # each thread learns them, in a copy of its own
+            found = list(pool.map(model_bytes, [stored] * 4))
+        assert found == [model_bytes(chunk)] * 4
+        assert not stored._engine._candidates.deferred
+        np.testing.assert_array_equal(stored.decision_function(X), chunk.decision_function(X))
+
+
+def test_single_rows_and_predictions_of_a_warm_up_fit_the_maps_a_few_times(monkeypatch):
+    X, y = crossed(255, threshold=0.5)
+    one, calls = chooser().partial_fit(X[:20], y[:20]), []
+    learn = State.learn
+
+    def counted(self, *args, **kwargs):
+        calls.append(self)
+        return learn(self, *args, **kwargs)
+
+    monkeypatch.setattr(State, "learn", counted)
+    for i in range(20, 255):
+        one.predict(X[i : i + 1])
+        one.partial_fit(X[i : i + 1], y[i : i + 1])
+    # By every third of the rows, from 16 on: at 36, 52, 69, 92, 123, 164 and 219.
+    assert len(calls) == 7 * len(one._engine._candidates.states)
+    assert one.class_count_.sum() == 255
+
+
+def test_rows_whose_moments_would_be_too_large_are_not_stored():
+    X, y = crossed(300, threshold=0.5)
+    one = chooser().fit(X, y)
+    before = model_bytes(one)
+    huge = np.full(3, 1e100)
+    one.learn_one(huge, 0)  # one of them is accepted, as in a chunk
+    assert not one._engine._candidates.deferred
+    assert one.class_count_.sum() == 301
+    one = AutoClassifier._from_contents(from_bytes(before))
+    with pytest.raises(ValueError, match="weights add up"):
+        one.partial_fit(X[:3], y[:3], sample_weight=[1e50] * 3)
+    one.learn_one(X[0], 0, 1e50)
+    assert not one._engine._candidates.deferred
+    steep = chooser(candidates=(LINEAR, "poly21")).fit(X[:, :1], y)
+    steep.learn_one(X[0, :1], 0)
+    assert not steep._engine._candidates.deferred
+
+
 @pytest.mark.slow
 def test_merging_is_having_seen_both_streams():
     X, y = crossed(900, threshold=0.5)
@@ -253,10 +306,10 @@ def test_the_last_rows_of_each_class_are_kept_however_they_come():
     X, y = crossed(100, threshold=0.5)
     at_once = RowBuffer(8).append(X, y, None, {})
     one = RowBuffer(8)
-    for x, label in zip(X, y.tolist(), strict=True):
-        n = sum(1 for _ in one.rows.get(label, ()))
-        before = one.rows[label][-1][2] if n else 0.0
-        one = one.append_one(x, label, 1.0, before)
+    for i, label in enumerate(y.tolist()):
+        weights = {k: float(np.sum(y[:i] == k)) for k in (0, 1)}
+        one = one.append(X[i : i + 1], y[i : i + 1], None, weights)
+        assert len(one.rows[label]) == min(weights[label] + 1, 8)
     for label in (0, 1):
         rows = np.array([x for x, _, _ in at_once.rows[label]])
         np.testing.assert_array_equal(rows, X[y == label][-8:])
@@ -405,6 +458,7 @@ def test_a_stream_that_leaves_its_first_rows_is_warned_of_once(size):
                 warnings.simplefilter("always")
                 if size == 1:
                     one.learn_one(X[part[0]], y[part[0]])
+                    one.predict_one(X[part[0]])  # when the average is too old, rows are learned
                 else:
                     one.partial_fit(X[part], y[part])
             warned += [str(warning.message) for warning in caught]

@@ -41,7 +41,11 @@ from counterpoise.solver.options import Options
 from counterpoise.solver.scores import Scores
 from counterpoise.validation import Names, commit
 
-MIN_DEFERRED_ROWS = 16
+# Larger rows, weights and terms are not deferred, because `learn` raises if their moments are too
+# large. A map clips values at 10, so that its terms are at most a power of 10 times their number.
+MAX_DEFERRED_VALUE = 0.5 * validation.MAX_ABS_VALUE
+MAX_DEFERRED_WEIGHT = 1e-6 * validation.MAX_SAMPLE_WEIGHT
+MAX_DEFERRED_DEGREE = 20
 
 
 class AutoModel(EngineBase):
@@ -57,7 +61,6 @@ class AutoModel(EngineBase):
         super().__init__(params)
         self.imputation = None if candidates is None else candidates.first.fill
         self._candidates = self._empty(0, np.empty(0)) if candidates is None else candidates
-        self._deferred: tuple[tuple[Vector, Any, float], ...] = ()  # rows of the warm-up
         self.warning_names: Names | None = None  # of features of rows without names
         self._next_check = 0.0  # rows at which the last rows are compared with the first again
 
@@ -80,13 +83,23 @@ class AutoModel(EngineBase):
     @property
     def candidates(self) -> Candidates:
         """The candidates, with all rows so far."""
-        if self._deferred:
-            X, y, w = zip(*self._deferred, strict=True)
-            batch = Batch(np.array(X), np.array(y), np.array(w), group_rows)
-            before = self._candidates
-            learned = before.learn(batch, before.first.declared, self.params.memory_limit)
-            commit(self, _candidates=learned, _deferred=())
+        found = self._candidates
+        if found.deferred:
+            # Threads that read one model may learn the rows twice, each in its own copy.
+            self._learn_deferred(found.copy() if found.is_ready else found)
         return self._candidates
+
+    def _learn_deferred(self, candidates: Candidates) -> None:
+        """Learn the rows that were stored, and check whether the maps still represent them."""
+        batch, declared = candidates.deferred_batch(), candidates.first.declared
+        self._candidates = candidates.learn(batch, declared, self.params.memory_limit)
+        self._check_first_rows(None)
+
+    @property
+    def _scoring_candidates(self) -> Candidates:
+        """The candidates that score rows; in a warm-up, a quarter of the rows may be missing."""
+        found = self._candidates
+        return self.candidates if found.is_ready or found.needs_refresh() else found
 
     @property
     def is_fitted(self) -> bool:
@@ -182,12 +195,13 @@ class AutoModel(EngineBase):
 
     def scores(self, link: bool = True) -> Scores:
         """Return the average, with the probabilities of the best candidate if ``link``."""
-        return self.candidates.scores(link)
+        return self._scoring_candidates.scores(link)
 
     def explain(self, X: Rows, names: Names | None = None) -> Explanation:
         """Return the contribution of each feature to the scores of rows: a sum over candidates."""
-        candidates = self.candidates
-        return explain(candidates.parts_of(self.scores(False)), candidates.options, X, names)
+        candidates = self._scoring_candidates
+        parts = candidates.parts_of(candidates.scores())
+        return explain(parts, candidates.options, X, names)
 
     def summary(self, names: Names | None = None) -> Summary:
         """Return the summary of the best candidate."""
@@ -304,41 +318,29 @@ class AutoModel(EngineBase):
 
     # Single rows
 
-    def accepts(self, row: NDArray[Any], y: Any = None, w: float = 1.0) -> bool:
-        """Return whether this is a row of numbers, of a learned class if y is not None."""
-        candidates = self._candidates
-        if not candidates.rows or row.dtype.kind not in "fiub" or row.shape != (self.n_features,):
+    def accepts(self, row: NDArray[Any]) -> bool:
+        """Return whether this is a row of numbers, of as many features as were learned."""
+        if not self.is_fitted or row.dtype.kind not in "fiub" or row.shape != (self.n_features,):
             return False
-        if not 0.0 <= w <= validation.MAX_SAMPLE_WEIGHT:
-            return False
-        if y is not None and not candidates.has_seen(y):
-            return False
-        return bool(np.abs(row).max() <= validation.MAX_ABS_VALUE)
+        return bool(np.abs(row).max() <= MAX_DEFERRED_VALUE)
 
     def learn_one(
         self, row: NDArray[Any], y: Any, w: float = 1.0, names: Names | None = None
     ) -> bool:
         """Learn one row, or defer it; return whether it is not left for :meth:`learn`."""
-        if not self.accepts(row, y, w):
+        if not 0.0 <= w <= MAX_DEFERRED_WEIGHT or self.params.max_degree > MAX_DEFERRED_DEGREE:
+            return False
+        if not self.accepts(row):
             return False
         candidates = self._candidates
-        if not self._deferred and candidates.learn_one(row, y, w):
-            self._check_first_rows(names)
-            return True
-        if not candidates.is_ready and w > 0.0:
-            deferred = (*self._deferred, (np.array(row, dtype=np.float64), y, w))
-            if len(deferred) < max(MIN_DEFERRED_ROWS, candidates.rows // 3):
-                self._deferred = deferred
-                return True
-        return False
-
-    def learn_now(self, row: NDArray[Any], y: Any) -> bool:
-        """Learn one row without deferring it, if that is possible; return whether it is."""
-        if self._deferred or not self.accepts(row, y):
+        label = candidates.seen_label(y)
+        if label is None:
             return False
-        learned = self._candidates.learn_one(row, y, 1.0)
-        self._check_first_rows(None, stacklevel=5)
-        return learned
+        if names is not None:
+            self.warning_names = names
+        if w > 0.0 and candidates.defer(row, label, w):
+            self._learn_deferred(candidates)
+        return True
 
     def predict_one(self, row: NDArray[Any]) -> Any:
         """Return the label of an accepted row, by an average of a few rows ago."""
@@ -360,9 +362,7 @@ class AutoModel(EngineBase):
 
     def _score_one(self, row: NDArray[Any]) -> tuple[CachedAverage, Vector] | None:
         candidates = self._candidates
-        if candidates.needs_refresh(candidates.rows + len(self._deferred)):
-            candidates = self.candidates
-        return candidates.score_one(row)
+        return (self.candidates if candidates.needs_refresh() else candidates).score_one(row)
 
     # Merging and features
 

@@ -25,71 +25,15 @@ from counterpoise.engine.ranking import MIN_ROWS, CandidateRanking, rank_by_leav
 from counterpoise.engine.row_buffer import RowBuffer
 from counterpoise.engine.state import Batch, State
 from counterpoise.feature_maps.fitted import SLICE
-from counterpoise.moments.classes import Classes
+from counterpoise.moments.classes import Classes, group_rows
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.options import Options
 from counterpoise.solver.scores import Scores
-from counterpoise.stepwise import progressive
-from counterpoise.stepwise._single_event import learn_all
-from counterpoise.stepwise._step_solver import StepSolver
 from counterpoise.validation import commit
 
-
-class SingleRowUpdater:
-    """Updater of states (by the name of the map) by single rows, while their maps stay fixed."""
-
-    def __init__(self, states: dict[str, State], options: Options) -> None:
-        self.states = states
-        self.moments = [state.moments for state in states.values()]
-        self.labels: list[Any] = self.moments[0].labels.tolist()
-        self.slots = {label: k for k, label in enumerate(self.labels)}
-        labels = np.sort(self.moments[0].labels)
-        self._solvers = [
-            StepSolver(progressive.solver_spec(options, one, labels), one) for one in self.moments
-        ]
-        self._last: tuple[Vector, dict[str, Vector]] | None = None
-
-    def fits(self, states: dict[str, State]) -> bool:
-        """Return whether these are the states, with the same moments."""
-        return states is self.states and all(
-            state.moments is one for state, one in zip(states.values(), self.moments, strict=True)
-        )
-
-    def terms(self, row: NDArray[Any]) -> tuple[Vector, dict[str, Vector]] | None:
-        """Return a row as float64, and its terms by each map; None if one of them is too large.
-
-        The terms of the last row are kept: most rows are predicted, and then learned.
-        """
-        last = self._last
-        if last is None or not np.array_equal(last[0], row):
-            x = np.array(row, dtype=np.float64)
-            terms = {name: state.row(x) for name, state in self.states.items()}
-            found = {name: one for name, one in terms.items() if one is not None}
-            if len(found) < len(terms):
-                return None
-            last = self._last = x, found
-        return last
-
-    def learn(
-        self,
-        x: Vector,
-        terms: dict[str, Vector],
-        slot: int,
-        w: float,
-        owner: Any,
-        attributes: dict[str, Any],
-    ) -> None:
-        """Learn a row of the class in a slot, and set attributes of the owner in one step."""
-        counts = []
-        for state in self.states.values():
-            state.drop_solved()
-            if state.fixed is not None and state.fixed.is_clipped(x[None])[0]:
-                counts.append(state.moments.clipped)
-        learn_all(self._solvers, list(terms.values()), slot, w, counts, owner, attributes)
-
-
+MAX_DEFERRED_ROWS = 512  # rows learned together, once every map is fixed
 _ROWS_UNTIL_FIXED = attrgetter("rows_until_fixed")
-CACHES: dict[str, Any] = dict.fromkeys(("_current", "_ranking", "_scores", "_singles"))
+CACHES: dict[str, Any] = dict.fromkeys(("_current", "_ranking", "_scores"))
 
 
 @dataclass(eq=False)
@@ -103,10 +47,10 @@ class Candidates:
     kept: RowBuffer  # the last rows of each class, which rank the candidates
     rows: int = 0
     is_weighted: bool = False  # whether a row had another weight than 1
+    deferred: tuple[tuple[Vector, Any, float], ...] = ()  # rows (l,), with label and weight
     _current: CachedAverage | None = field(default=None, repr=False)
     _ranking: tuple[int, CandidateRanking | None] | None = field(default=None, repr=False)
     _scores: tuple[int, bool, Scores] | None = field(default=None, repr=False)
-    _singles: SingleRowUpdater | None = field(default=None, repr=False)
 
     @property
     def first(self) -> State:
@@ -221,47 +165,40 @@ class Candidates:
 
     # Single rows
 
-    def has_seen(self, y: Any) -> bool:
-        """Return whether a row of this class was learned before."""
-        return any(y == label for label in self.first.moments.labels.tolist())
+    def seen_label(self, y: Any) -> Any:
+        """Return the label of earlier rows that equals y; None if there is none."""
+        return next((label for label in self.first.moments.labels.tolist() if y == label), None)
 
-    def needs_refresh(self, rows: int) -> bool:
-        """Return whether the average of a few rows ago is too old after ``rows`` rows."""
-        return self._current is None or rows >= self._current.due
+    def needs_refresh(self) -> bool:
+        """Return whether the average of a few rows ago is too old for the deferred rows."""
+        total = self.rows + len(self.deferred)
+        if self._current is not None:
+            return total >= self._current.due
+        return self.rows < MIN_ROWS <= total or total >= next_average(self.rows, None)
 
     def score_one(self, row: NDArray[Any]) -> tuple[CachedAverage, Vector] | None:
         """Return the average of a few rows ago and its scores of a row; None if there is none."""
         current = self.current_average(link=True) if self.rows else None
-        if current is None:
-            return None
-        if not self.is_ready:  # the maps of the average are not those of now
-            return current, current.average.of(np.array(row, dtype=np.float64)[None])[0]
-        terms = self._single_row_updater().terms(row)
-        return None if terms is None else (current, current.average.of_one(terms[1]))
+        return None if current is None else (current, current.average.of_one(row))
 
-    def learn_one(self, row: NDArray[Any], y: Any, w: float) -> bool:
-        """Learn one row of a class seen before; return whether single rows can be learned now."""
-        if not self.is_ready:
-            return False
-        singles = self._single_row_updater()
-        terms = singles.terms(row)
-        if terms is None:
-            return False
-        if w > 0.0:
-            slot = singles.slots[y]
-            before, label = float(singles.moments[0].N[slot]), singles.labels[slot]
-            attributes = {
-                "rows": self.rows + 1,
-                "kept": self.kept.append_one(terms[0], label, w, before),
-                "is_weighted": self.is_weighted or w != 1.0,
-            }
-            singles.learn(*terms, slot, w, self, attributes)
-        return True
+    def defer(self, row: NDArray[Any], label: Any, w: float) -> bool:
+        """Store a row of a seen label; return whether enough are stored to learn them.
 
-    def _single_row_updater(self) -> SingleRowUpdater:
-        if self._singles is None or not self._singles.fits(self.states):
-            self._singles = SingleRowUpdater(self.states, self.options)
-        return self._singles
+        A warm-up stores all rows, because each look at them fits the maps again.
+        """
+        self.deferred = (*self.deferred, (np.array(row, dtype=np.float64), label, w))
+        n = len(self.deferred)
+        return n >= MAX_DEFERRED_ROWS and n >= max(map(_ROWS_UNTIL_FIXED, self.states.values()))
+
+    def deferred_batch(self) -> Batch:
+        """Return the deferred rows."""
+        X, y, w = zip(*self.deferred, strict=True)
+        labels = np.array(y, dtype=self.first.moments.labels.dtype)
+        return Batch(np.array(X), labels, np.array(w), group_rows)
+
+    def copy(self) -> Candidates:
+        """Return an independent copy, with the same average of a few rows ago."""
+        return self.with_states(State.copy, _current=self._current)
 
     # Learning
 
@@ -273,7 +210,7 @@ class Candidates:
         if request is None and n <= SLICE and self.is_ready:
             self._learn_part(batch, declared, limit, self._terms(batch.X))
             return self
-        grown, at = self.with_states(State.copy, _current=self._current), 0
+        grown, at = self.copy(), 0
         if request is not None:
             grown._write_scores(batch.X[: request.delay], 0, request)
         while at < n:
@@ -306,6 +243,7 @@ class Candidates:
             "rows": self.rows + len(batch.y),
             "kept": self.kept.append(batch.X, batch.y, weight, self._class_weights()),
             "is_weighted": self.is_weighted or bool(weight is not None and (weight != 1.0).any()),
+            "deferred": (),
         }
         if terms is not None:
             states, rows = list(self.states.values()), list(terms.values())

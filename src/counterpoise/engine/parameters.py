@@ -158,6 +158,7 @@ class AutoParameters(NamedTuple):
     learning: tuple[Any, ...]  # all values that affect what is learned
     memory_limit: float
     has_default_candidates: bool
+    max_degree: int  # of the terms of all maps
 
     @property
     def given(self) -> dict[str, Any]:
@@ -220,9 +221,17 @@ def read_auto_parameters(given: Any) -> AutoParameters:
         for (one, _), before in zip(parsed, fixed, strict=True)
     }
     learning = (names, fixed), ridges.tolist(), int(kept), class_factors, given.half_life
-    limit, is_default = given.memory_limit, given.candidates is None
     return AutoParameters(
-        candidates, names, plans, ridges, int(kept), options, learning, limit, is_default
+        candidates,
+        names,
+        plans,
+        ridges,
+        int(kept),
+        options,
+        learning,
+        memory_limit=given.memory_limit,
+        has_default_candidates=given.candidates is None,
+        max_degree=max(0 if plan.map is None else plan.map.degree for plan in plans.values()),
     )
 
 

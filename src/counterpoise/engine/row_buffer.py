@@ -42,11 +42,6 @@ class RowBuffer:
             result[label] = self._last((*result.get(label, ()), *more))
         return replace(self, rows=result)
 
-    def append_one(self, x: Vector, label: Any, weight: float, before: float) -> RowBuffer:
-        """Return the buffer with one more row, which must not change."""
-        mine = self._last((*self.rows.get(label, ()), (x, weight, before + weight)))
-        return replace(self, rows={**self.rows, label: mine})
-
     def merge(self, other: RowBuffer, before: dict[Any, float]) -> RowBuffer:
         """Return the buffer followed by another one, given the weight of each class before it."""
         result = dict(self.rows)

@@ -122,7 +122,7 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> AutoClassifier:
-        """Learn from more rows."""
+        """Learn from more rows; a single row is stored as in :meth:`learn_one`."""
         if classes is None and sample_weight is None and self._learned_one(X, y):
             return self
         return self._partial_fit(X, y, classes, sample_weight)
@@ -134,7 +134,7 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         if not array_validation.is_plain(X, y, accept_sparse=False) or len(X) > 1:
             return False
         engine = self._current()
-        return engine is not None and engine.learn_now(X[0], y[0])
+        return engine is not None and engine.learn_one(X[0], y[0])
 
     @document_like(BalancedRidgeClassifier.progressive_scores)
     def progressive_scores(
@@ -156,8 +156,9 @@ class AutoClassifier(EstimatorBase[AutoModel]):
     def learn_one(self, x: ArrayLike, y: Any, w: float = 1.0) -> None:
         """Learn one row, with little overhead.
 
-        Until the maps are fixed, rows are stored. They are learned together before a prediction,
-        or when their number is a third of the rows before them.
+        Rows are stored, and learned together when there are 512 of them, or when something needs
+        what they changed. Until the maps are fixed, predictions do not contain the last of them:
+        at most 15 rows, or a third of the rows before these.
         """
         row, engine = np.asarray(x), self._current()
         names = self.__dict__.get("feature_names_in_")

@@ -153,8 +153,9 @@ class MapUnion(Map):
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
         """Return the terms (n, terms) of all parts."""
-        result = np.empty((len(X), self.count(X.shape[1])))
-        for part, terms, draws in self._parts(X.shape[1]):
+        parts = list(self._parts(X.shape[1]))
+        result = np.empty((len(X), parts[-1][1].stop))
+        for part, terms, draws in parts:
             part.apply_into(result[:, terms], X, drawn[draws])
         return result
 

@@ -231,6 +231,25 @@ class FittedMap:
         return f"<{self.map.text} of {len(self.mean)} features, scaled>"
 
 
+def scale_row(
+    row: Vector, maps: Sequence[FittedMap], mean: Matrix, deviation: Matrix
+) -> NDArray[np.float64]:
+    """Return a row (l,) as each of m maps takes it, of shape (m, 1, l), as :meth:`scale` does.
+
+    ``mean`` and ``deviation`` (m, l) are those of the maps.
+    """
+    Z = row - mean
+    for i, fixed in enumerate(maps):
+        for at, by, present in fixed.missing:
+            if (row[by] != 0.0) != present:
+                Z[i, at] = 0.0
+    with np.errstate(over="ignore"):
+        Z /= deviation
+    np.maximum(Z, -CLIP_DEVIATIONS, out=Z)
+    np.minimum(Z, CLIP_DEVIATIONS, out=Z)
+    return Z[:, None]
+
+
 @dataclass(frozen=True, eq=False)
 class Warmup:
     """The rows by which a map will be fitted."""

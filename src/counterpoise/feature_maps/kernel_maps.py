@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from numbers import Real
 
 import numpy as np
@@ -192,10 +193,7 @@ class Landmarks(KernelMap):
 
     def sharpness(self) -> Vector:
         """Return 1/(2σ²) of each landmark: of the widths in turn, each with all classes."""
-        widths = np.array(self._widths())
-        width = widths[np.arange(self.terms) * len(widths) // self.terms]
-        sharp: Vector = 0.5 / width**2
-        return sharp
+        return _sharpness(int(self.terms), self._widths())
 
     def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
         """Return the gradient of Σ_t G_t term_t."""
@@ -266,6 +264,14 @@ class Landmarks(KernelMap):
     def _with_unit(self, marks: Matrix) -> Matrix:
         inputs = marks.shape[1]
         return np.concatenate([marks, np.full((1, inputs), 1.0 / np.sqrt(inputs))])
+
+
+@lru_cache(maxsize=32)
+def _sharpness(terms: int, widths: tuple[float, ...]) -> Vector:
+    width = np.array(widths)[np.arange(terms) * len(widths) // terms]
+    sharp: Vector = 0.5 / width**2
+    sharp.flags.writeable = False
+    return sharp
 
 
 def _integral(A: Matrix, B: Matrix, C: Vector, s: Vector) -> Matrix:

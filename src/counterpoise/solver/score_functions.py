@@ -79,6 +79,15 @@ class QuadraticScores:
             return np.full((len(q), 1), np.inf)
         return q if len(self.seen) > 2 else q[:, 1:] - q[:, :1]
 
+    def of_one(self, x: Vector) -> Vector:
+        """Return the scores (problems,) of one row (d,), as :meth:`of` does, with fewer calls."""
+        if not 2 <= len(self.offset) == len(self.seen):
+            f: Vector = self.of(x[None])[0]
+            return f
+        v = np.matmul((x - self.anchor - self.mean)[:, None], self.root)[:, 0]
+        q: Vector = self.offset - 0.5 * np.einsum("kj,kj->k", v, v)
+        return q if len(q) > 2 else q[1:] - q[:1]
+
     def move_anchor(self, by: Vector) -> QuadraticScores:
         """Return the same scores with an anchor that is moved by a vector (d,)."""
         return replace(self, anchor=self.anchor + by, mean=self.mean - by)

@@ -5,16 +5,6 @@ from numpy.typing import NDArray
 from counterpoise.stepwise._refine import RefinedSolver
 from counterpoise.stepwise._step_solver import StepSolver
 
-def learn_all(
-    scorers: list[StepSolver],
-    rows: list[NDArray[Any]],
-    k: int,
-    omega: float,
-    clipped: list[NDArray[Any]],
-    holder: Any,
-    state: dict[str, Any],
-) -> None: ...
-
 class Events:
     refined: RefinedSolver | None
     def __init__(self, scorer: StepSolver, names: list[Any], learn_only: bool = ...) -> None: ...

@@ -18,28 +18,6 @@ cdef Py_ssize_t MAX_CLASSES_CACHED = 16  # of which inverses and links are kept
 cdef Py_ssize_t MIN_FEATURES_TO_REFINE = 48  # below, elimination is faster (benchmarks/speed/events.py)
 
 
-def learn_all(
-    list scorers, list rows, Py_ssize_t k, double omega, list clipped, holder, dict state
-):
-    """Let several solvers learn a row of class k, each its own terms; set a holder's attributes.
-
-    The weight is added to the counts ``clipped`` of those whose maps clip the row. Callers have
-    checked the rows, except for their lengths. No signal interrupts it.
-    """
-    cdef StepSolver one
-    cdef const double[::1] row
-    for one, row in zip(scorers, rows, strict=True):
-        if row.shape[0] != one.s.d:
-            raise ValueError(f"a row has {row.shape[0]} terms, expected {one.s.d}")
-    for one, row in zip(scorers, rows, strict=True):
-        one.learn_weighted(&row[0], k, omega)
-    cdef double[::1] count
-    for count in clipped:
-        count[0] += omega
-    for name, value in state.items():
-        setattr(holder, name, value)
-
-
 cdef class Events:
     """A solver for rows that are dicts of features, or arrays.
 
