@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 RULES = tomllib.loads((ROOT / "tools" / "language.toml").read_text())
-WORDS = [(re.compile(rf"\b(?:{words})\b", re.I), use) for words, use in RULES["words"].items()]
+WORDS = [(re.compile(rf"\b(?:{words})(?!\w)", re.I), use) for words, use in RULES["words"].items()]
 ANY_WORD = re.compile("|".join(pattern.pattern for pattern, _ in WORDS), re.I)
 STRING = r'''"""(?:[^\\]|\\.)*?"""|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"'''
 # A comment, or adjacent strings with the end of the code before them.
@@ -34,7 +34,7 @@ def prose(text):
 def document_prose(text):
     """Return the prose of a Markdown document, without tables, titles and blocks of code."""
     text = re.sub(r"```.*?```|~~~.*?~~~|\$\$.*?\$\$|<!--.*?-->", "\n\n", text, flags=re.S)
-    return prose(re.sub(r"^(\||#|:::|    |!\[).*$", "", text, flags=re.M))
+    return prose(re.sub(r"^( *\||#|:::|    |!\[).*$", "", text, flags=re.M))
 
 
 def sentences(text):
@@ -120,7 +120,7 @@ def findings(root):
         yield "commit", rule, subject
 
 
-def unexcused(found):
+def excuse(found):
     """Yield findings without a reason, and exceptions without a finding."""
     unused = {(name, text) for name, allowed in RULES["exceptions"].items() for text in allowed}
     for name, rule, text in found:
@@ -136,9 +136,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--counts", action="store_true")
-    options = parser.parse_args()
-    found = list(findings(options.folder) if options.folder else unexcused(findings(ROOT)))
-    if options.counts:
+    given = parser.parse_args()
+    found = list(findings(given.folder) if given.folder else excuse(findings(ROOT)))
+    if given.counts:
         areas = Counter((name.split("/")[0], rule) for name, rule, _ in found)
         print("\n".join(f"{area}\t{rule}\t{areas[area, rule]}" for area, rule in sorted(areas)))
     else:
