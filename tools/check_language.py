@@ -27,7 +27,7 @@ CONSTANT = re.compile(r"^[ \t]*([A-Z_]+)(?:: [^=\n]*)? = ", re.M)
 def prose(text):
     """Return text without code, targets of links and formulas."""
     text = re.sub(r"^ *(>>>|\.\.\. |\.\. \w).*$", "", text, flags=re.M)
-    text = re.sub(r"``.+?``|`[^`\n]+`|\$[^$\n]+\$|\{[^{}\n]*\}", "CODE", text)
+    text = re.sub(r"``.+?``|`[^`\n]+`|\$[^$\n]+\$|\{(?:[^{}]|\{[^{}]*\})*\}", "CODE", text)
     return re.sub(r"\]\([^)]*\)|\[|\]", "", text)
 
 

@@ -121,10 +121,10 @@ def test_the_points_are_as_many_as_in_the_paper():
 
 
 def test_draws_have_as_many_points_and_as_many_that_overlap():
-    X, y = figure1.drawn(3)
+    X, y = figure1.draw_points(3)
     assert (len(X), (y < 0).sum(), (y > 0).sum()) == (24, 8, 16)
-    assert (figure1.drawn(3)[0] == X).all()
-    assert (figure1.drawn(4)[0] != X).any()
+    assert (figure1.draw_points(3)[0] == X).all()
+    assert (figure1.draw_points(4)[0] != X).any()
     means = [np.mean(figure1.NEGATIVES, axis=0), np.mean(figure1.POSITIVES, axis=0)]
     away = np.linalg.norm(X[:, None] - means, axis=2)
     assert ((away[:, 1] < away[:, 0]) != (y > 0)).sum() == 7

@@ -239,6 +239,6 @@ def test_how_far_the_average_is_behind_the_linear_model():
     iris = behind["several", "iris, 50 to 8"]
     assert (
         f"At most {worst[0]:.3f} on the 25 sets (`wpbc`, 97 rows) and {worst[1]:.3f} on the 59. "
-        f"With few rows for each class it can be farther behind: {iris:.3f} on `iris` cut "
-        f"to 8 rows of the rarest class, and {worst[2]:.3f} on `digits` cut to 10"
+        "With few rows for each class it can be farther behind. With 8 rows of the rarest class "
+        f"of `iris` it is {iris:.3f}, and with 10 of `digits` {worst[2]:.3f}"
     ) in sentences("docs/averaging.md")

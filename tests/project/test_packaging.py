@@ -25,7 +25,7 @@ def tool(monkeypatch):
 def test_links_of_the_readme_work_on_a_page_of_the_index(tool):
     home = "https://example.org/counterpoise"
     before = (ROOT / "README.md").read_text()
-    after = tool("dist").absolute(before, home)
+    after = tool("dist").make_links_absolute(before, home)
     links = re.findall(r"\]\(([^)\s]+)\)", after)
     assert len(links) == len(re.findall(r"\]\(([^)\s]+)\)", before)) > 20
     for link in links:
