@@ -254,7 +254,7 @@ unequal classes. Mean held-out G-means, and Wilcoxon's p over the sets:
 {tables.markdown(["what is compared", "first", "second", "p"], rows)}
 
 {100 * confounds.share_of_exactness(settings):.0f}% of the lead of NR-RLS over AR-RLS is left if
-both have the same ridge on every fold. {100 * confounds.share_of_threshold(settings):.0f}% of its
+both have one ridge on each fold. {100 * confounds.share_of_threshold(settings):.0f}% of its
 lead over RLS is the threshold. With a constant feature NR-RLS *is* the linear
 discriminant with equal priors, except for its ridge. Its accuracy is {right["NR-RLS"]:.4f}, that of
 RLS

@@ -199,8 +199,8 @@ though the paper ranks it in Figure 3(b).
 ## What is odd in the printed table
 
 - **German (21)** is printed much slower than the sets next to it. Times of a row over those of
-  sets 20 and 22, interpolated at its 24 features: {odd}. The least-squares family alone is hit, so the set
-  was perhaps run with other features, or next to other work.{here}
+  sets 20 and 22, interpolated at its 24 features: {odd}. The least-squares family alone is hit, so
+  the set was perhaps run with other features, or next to other work.{here}
 - **Monks-3 (1)** is printed slower than Monks-1 (2), which has as many rows and features. One over
   the other: {late}. It was the first to run: most likely the time of a warm-up.
 

@@ -38,9 +38,9 @@ def refuses(action, message, model, error=ValueError):
     assert image(model) == before
 
 
-@pytest.fixture(params=["new", "dense", "fading"])
+@pytest.fixture(params=["new", "dense", "decaying"])
 def model(request):
-    half_life = 10.0 if request.param == "fading" else None
+    half_life = 10.0 if request.param == "decaying" else None
     model = BalancedRidgeClassifier(half_life=half_life)
     return model if request.param == "new" else model.partial_fit(X, y)
 
@@ -162,8 +162,8 @@ def test_forgetting_rows_that_were_not_among_those_learned():
 
 
 def test_forgetting_where_it_has_no_meaning():
-    fading = BalancedRidgeClassifier(half_life=10.0).fit(X, y)
-    refuses(lambda: fading.unlearn(X, y), "not possible with half_life", fading)
+    decaying = BalancedRidgeClassifier(half_life=10.0).fit(X, y)
+    refuses(lambda: decaying.unlearn(X, y), "not possible with half_life", decaying)
     new = BalancedRidgeClassifier()
     refuses(lambda: new.unlearn(X, y), "learned nothing", new, NotFittedError)
 

@@ -1,4 +1,4 @@
-"""What goes wrong around a stream: labels, last lines, names, notations, copies, schemas, units."""
+"""Guards of a stream: labels, last lines, names, notations, copies, schemas, units."""
 
 import gzip
 import io
@@ -76,10 +76,10 @@ def test_a_mistyped_label_is_refused_and_turns_no_alert_off(run):
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.6").out))
     assert (table["alert"] == (table["proba_balanced_yes"] >= 0.6)).all()
     assert table["alert"].any()
-    assert "'Maybe' is new" in teach(run, labelled("Maybe"), code=2).err  # allowed once only
+    assert "'Maybe' is new" in teach(run, write_label("Maybe"), code=2).err  # allowed once only
 
 
-def labelled(label, name="v.csv", rows=1):
+def write_label(label, name="v.csv", rows=1):
     Path(name).write_text("amount,hour,fraud\n" + f"1,2,{label}\n" * rows)
     return name
 
@@ -88,9 +88,9 @@ def labelled(label, name="v.csv", rows=1):
 def test_a_young_model_learns_new_labels_and_names_the_row(run):
     done = teach(run, written("t.csv", 200))
     assert "the positive class is 'yes'" in done.err
-    done = teach(run, labelled("Yes"))
+    done = teach(run, write_label("Yes"))
     assert "warning: v.csv, row 1: label 'Yes' is a new class besides no, yes" in done.err
-    assert "the positive class" not in done.err  # that is said once
+    assert "the positive class" not in done.err  # that is printed once
     assert TableModel.load(MODEL).positive == "yes"
 
 
@@ -98,7 +98,7 @@ def test_a_young_model_learns_new_labels_and_names_the_row(run):
 def test_the_second_class_is_always_welcome(run):
     written("t.csv", 1500, fraud="no")
     assert "positive" not in teach(run, "t.csv").err
-    assert "the positive class is 'yes'" in teach(run, labelled("yes")).err
+    assert "the positive class is 'yes'" in teach(run, write_label("yes")).err
 
 
 @pytest.mark.slow
@@ -184,7 +184,7 @@ def test_an_option_that_names_no_class_is_an_error(run, option):
 def test_a_class_that_no_row_has_yet_is_told_of(run):
     done = teach(run, written("t.csv", 50, fraud="no"), more=["--class-factor", "yes=5"])
     assert "warning: --class-factor names the class 'yes', but no row has it yet" in done.err
-    assert "no row has it" not in teach(run, labelled("yes")).err
+    assert "no row has it" not in teach(run, write_label("yes")).err
 
 
 @pytest.mark.slow
@@ -234,7 +234,7 @@ def test_a_finished_file_without_a_last_line_end_is_read_whole(run):
     assert len(run("predict", MODEL, "t.csv").out.splitlines()) == 31
     assert "rows\t30" in run("evaluate", MODEL, "t.csv").out
     os.unlink(MODEL)
-    Path("t.csv.gz").write_bytes(gzip.compress(text.encode()))  # nobody adds to that
+    Path("t.csv.gz").write_bytes(gzip.compress(text.encode()))  # no program appends to that
     assert "t.csv.gz: 30 rows" in teach(run, "t.csv.gz").err
     os.unlink(MODEL)
     before = os.dup(0)
@@ -260,7 +260,7 @@ def test_nothing_but_half_a_line(run):
 # Names
 
 
-def piped(run, text, *more, code=0):
+def pipe(run, text, *more, code=0):
     before = os.dup(0)
     reader, writer = os.pipe()
     os.write(writer, text.encode())
@@ -277,20 +277,20 @@ def piped(run, text, *more, code=0):
 @pytest.mark.slow
 def test_events_with_other_names_are_refused(run):
     teach(run, written("t.csv", 100))
-    done = piped(run, '{"Amount": 900, "hour": 3}\n', code=2)
+    done = pipe(run, '{"Amount": 900, "hour": 3}\n', code=2)
     assert "has a column 'Amount', which the model does not know; it knows 'amount', 'hour'" in (
         done.err
     )
     assert done.out == ""
-    done = piped(run, '{"amount": 900, "hour": 3}\n{}\n', code=2)
+    done = pipe(run, '{"amount": 900, "hour": 3}\n{}\n', code=2)
     assert "row 2: none of the columns of the model is here: 'amount', 'hour'" in done.err
-    done = piped(run, '{"Amount": 900, "hour": 3}\n{"note": "x"}\n', "--ignore-unknown")
+    done = pipe(run, '{"Amount": 900, "hour": 3}\n{"note": "x"}\n', "--ignore-unknown")
     lines = done.out.splitlines()
     assert lines[1].startswith(("no,", "yes,"))
     assert set(lines[2]) == {","}
     assert "warning: column 'Amount' is unknown to the model and was not used" in done.err
     assert "1 of 2 rows have none of the columns of the model and no prediction" in done.err
-    done = piped(run, '{"amount": 900, "hour": 3, "id": 7, "fraud": "no"}\n', "--id", "id")
+    done = pipe(run, '{"amount": 900, "hour": 3, "id": 7, "fraud": "no"}\n', "--id", "id")
     assert done.out.splitlines()[1].startswith("7,")
     Path("u.csv").write_text("amount,hour,extra\n1,2,3\n")
     assert "has a column 'extra'" in run("predict", MODEL, "u.csv", code=2).err
@@ -312,9 +312,9 @@ def test_columns_without_values_are_known_too(run):
 def test_json_is_recognised_on_a_pipe_and_under_a_wrong_name(run):
     teach(run, written("t.csv", 100))
     event = {"amount": 900.0, "hour": 3}
-    one = piped(run, "\n " + json.dumps(event) + "\n").out
-    assert one == piped(run, json.dumps(event) + "\n", "--format", "jsonl").out
-    assert one == piped(run, "amount,hour\n900.0,3\n").out
+    one = pipe(run, "\n " + json.dumps(event) + "\n").out
+    assert one == pipe(run, json.dumps(event) + "\n", "--format", "jsonl").out
+    assert one == pipe(run, "amount,hour\n900.0,3\n").out
     assert len(one.splitlines()) == 2
     Path("u.csv").write_text(json.dumps(event) + "\n")
     assert "u.csv is JSON, not CSV; read it as JSON with --format jsonl" in (
@@ -340,7 +340,7 @@ def test_a_model_that_was_copied_knows_its_inputs(run):
     assert "1 new rows after 100" in run("learn", "a/t.csv", "-m", "b/m.st").err
     assert list(TableModel.load("b/m.st").records) == ["../a/t.csv", "u.csv"]
     assert "60 rows unlearned" in run("unlearn", "b/m.st", "a/u.csv").err
-    written("b/v.csv", 60, 1)  # the same rows, made anew
+    written("b/v.csv", 60, 1)  # the same rows, written again
     done = run("unlearn", "a/m.st", "b/v.csv")
     assert "60 rows unlearned" in done.err
     assert BalancedRidgeClassifier.load("a/m.st").class_count_.sum() == 100
@@ -390,7 +390,7 @@ def test_two_files_of_one_name_are_merged(run):
 # Notations
 
 
-def disguised(rows=60):
+def make_table(rows=60):
     rng = np.random.default_rng(0)
     x = rng.normal(1500, 400, rows).round(2)
     when = pd.Timestamp("2024-01-31") + pd.to_timedelta(rng.integers(0, 300, rows), "D")
@@ -414,7 +414,7 @@ NOTATIONS = {
 @pytest.mark.parametrize("name", NOTATIONS)
 def test_numbers_in_another_notation_are_noticed_and_read(run, name):
     write, more, option = NOTATIONS[name]
-    x, _, y = disguised()
+    x, _, y = make_table()
     pd.DataFrame({"x": x, "y": y}).to_csv("plain.csv", index=False)
     pd.DataFrame({"x": [write(v) for v in x], "y": y}).to_csv("t.csv", index=False)
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL, code=2)
@@ -435,7 +435,7 @@ def test_numbers_in_another_notation_are_noticed_and_read(run, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["%d.%m.%Y", "%m/%d/%Y", "%d %b %Y", "%Y/%m/%d %H:%M"])
 def test_dates_in_another_notation_are_noticed_and_read(run, form):
-    _, when, y = disguised()
+    _, when, y = make_table()
     pd.DataFrame({"x": when.strftime("%Y-%m-%d %H:%M"), "y": y}).to_csv("plain.csv", index=False)
     pd.DataFrame({"x": when.strftime(form), "y": y}).to_csv("t.csv", index=False)
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL, code=2)
@@ -523,9 +523,9 @@ def test_alerts_of_today_are_compared_with_yesterday(run):
     assert 20 <= alerts(run, days[4], "--alert-rate", "0.01") <= 65
     assert 2800 <= alerts(run, days[4], "--alert-rate", "0.8", "--positive", "no") <= 3600
     extreme = "amount,hour\n5000,0\n"
-    assert "true" in piped(run, extreme, "--alert-rate", "0.01").out  # one row is enough
+    assert "true" in pipe(run, extreme, "--alert-rate", "0.01").out  # one row is enough
     usual = "amount,hour\n20,12\n"
-    assert "true" not in piped(run, usual, "--alert-rate", "0.01").out
+    assert "true" not in pipe(run, usual, "--alert-rate", "0.01").out
 
 
 @pytest.mark.slow
@@ -553,7 +553,7 @@ def test_scores_of_the_last_rows_are_progressive_and_bounded(run):
     assert max_scores(400) == 100
     written("v.csv", 300, 2, fraud=lambda f: f["fraud"].where(f.index % 200 < 190, "else"))
     teach(run, "v.csv", more=["--allow-new-classes"])
-    assert TableModel.load(MODEL).recent.shape == (100, 3)  # by a model that knows the new class
+    assert TableModel.load(MODEL).recent.shape == (100, 3)  # by a model with the new class
 
 
 @pytest.mark.slow
@@ -846,6 +846,6 @@ def test_rows_without_a_column_of_the_model_where_values_may_be_missing(run):
     Path("t.jsonl").write_text(rows * 20)
     run("learn", "t.jsonl", "--label", "fraud", "-m", MODEL, "--missing", "indicate")
     events = '{"amount": null, "hour": 3}\n{"other": 1}\n'
-    lines = piped(run, events, "--ignore-unknown").out.splitlines()
+    lines = pipe(run, events, "--ignore-unknown").out.splitlines()
     assert lines[1].startswith("yes,")
     assert set(lines[2]) == {","}

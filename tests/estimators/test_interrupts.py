@@ -1,4 +1,4 @@
-"""Signals into calls that succeed or fail: a model is as before or as after, bit by bit.
+"""Signals into calls that succeed or fail: the model is bit-identical to before or to after.
 
 ``benchmarks/proofs/kills.py`` sends 10,000 of them.
 """
@@ -26,11 +26,11 @@ ROW, EVENT = MORE[0], dict(enumerate(MORE[0].tolist()))
 FRAME = pd.DataFrame(MORE, columns=["a", "b", "c"])
 
 
-def learned(**options):
+def make_model(**options):
     return BalancedRidgeClassifier(**options).partial_fit(X, y)
 
 
-def chooser():
+def make_auto():
     return AutoClassifier(candidates=("linear",), ridges=(1.0, 0.1)).partial_fit(X, y)
 
 
@@ -42,7 +42,7 @@ def river(**options):
 
 
 def single():
-    model = learned()
+    model = make_model()
     model.learn_one(X[0], y[0])
     model.predict_one(X[0])
     return model
@@ -50,29 +50,29 @@ def single():
 
 # What is called on which model.
 CALLS = {
-    "new class": (learned, lambda m: m.partial_fit(MORE, LABELS)),
+    "new class": (make_model, lambda m: m.partial_fit(MORE, LABELS)),
     "the first chunk": (BalancedRidgeClassifier, lambda m: m.partial_fit(FRAME, LABELS)),
-    "a chunk with NaN": (learned, lambda m: m.partial_fit(BAD, LABELS)),
-    "labels of another type": (learned, lambda m: m.partial_fit(MORE, LABELS.astype(str))),
-    "fit": (learned, lambda m: m.fit(FRAME, LABELS)),
-    "fit with NaN": (learned, lambda m: m.fit(BAD, LABELS)),
-    "fading": (lambda: learned(half_life=5.0), lambda m: m.partial_fit(MORE, LABELS)),
-    "unlearn": (learned, lambda m: m.unlearn(X[:9], y[:9])),
-    "unlearn a class": (learned, lambda m: m.unlearn(X[y == 1], y[y == 1])),
-    "unlearn strangers": (learned, lambda m: m.unlearn(MORE, LABELS)),
-    "progressive": (learned, lambda m: m.progressive_scores(MORE, LABELS)),
-    "warm-up": (lambda: learned(feature_map="poly2"), lambda m: m.partial_fit(MORE, LABELS)),
+    "a chunk with NaN": (make_model, lambda m: m.partial_fit(BAD, LABELS)),
+    "labels of another type": (make_model, lambda m: m.partial_fit(MORE, LABELS.astype(str))),
+    "fit": (make_model, lambda m: m.fit(FRAME, LABELS)),
+    "fit with NaN": (make_model, lambda m: m.fit(BAD, LABELS)),
+    "decaying": (lambda: make_model(half_life=5.0), lambda m: m.partial_fit(MORE, LABELS)),
+    "unlearn": (make_model, lambda m: m.unlearn(X[:9], y[:9])),
+    "unlearn a class": (make_model, lambda m: m.unlearn(X[y == 1], y[y == 1])),
+    "unlearn unknown rows": (make_model, lambda m: m.unlearn(MORE, LABELS)),
+    "progressive": (make_model, lambda m: m.progressive_scores(MORE, LABELS)),
+    "warm-up": (lambda: make_model(feature_map="poly2"), lambda m: m.partial_fit(MORE, LABELS)),
     "progressive in a warm-up": (
-        lambda: learned(feature_map="poly2"),
+        lambda: make_model(feature_map="poly2"),
         lambda m: m.progressive_scores(MORE[:4], LABELS[:4]),
     ),
     "one row": (single, lambda m: m.learn_one(ROW, 0)),
     "one row of a new class": (single, lambda m: m.learn_one(ROW, 7)),
-    "wider": (learned, lambda m: m._engine.add_features(["a", "b", "c", "d", "e"])),
-    "merge": (learned, lambda m: m.merge(m)),
-    "chooser": (chooser, lambda m: m.partial_fit(MORE, LABELS)),
-    "chooser with NaN": (chooser, lambda m: m.partial_fit(BAD, LABELS)),
-    "chooser fitted with NaN": (chooser, lambda m: m.fit(BAD, LABELS)),
+    "wider": (make_model, lambda m: m._engine.add_features(["a", "b", "c", "d", "e"])),
+    "merge": (make_model, lambda m: m.merge(m)),
+    "auto": (make_auto, lambda m: m.partial_fit(MORE, LABELS)),
+    "auto with NaN": (make_auto, lambda m: m.partial_fit(BAD, LABELS)),
+    "auto fitted with NaN": (make_auto, lambda m: m.fit(BAD, LABELS)),
     "rule": (lambda: RLS().fit(X, y), lambda m: m.partial_fit(MORE, LABELS % 2)),
     "rule with a strange label": (lambda: AROW().fit(X, y), lambda m: m.partial_fit(MORE, LABELS)),
     "rule fitted with NaN": (lambda: LS().fit(X, y), lambda m: m.fit(BAD, LABELS % 2)),
@@ -81,8 +81,8 @@ CALLS = {
     "event of a new label": (river, lambda m: m.learn_one(EVENT, "new")),
     "event with NaN": (river, lambda m: m.learn_one({**EVENT, "bad": np.nan}, "new")),
     "many events": (river, lambda m: m.learn_many(FRAME, LABELS)),
-    "event taken back": (river, lambda m: m.unlearn_one(dict(enumerate(X[0].tolist())), int(y[0]))),
-    "strange event taken back": (river, lambda m: m.unlearn_one({**EVENT, 0: 1e9}, 0)),
+    "unlearn an event": (river, lambda m: m.unlearn_one(dict(enumerate(X[0].tolist())), int(y[0]))),
+    "unlearn an unknown event": (river, lambda m: m.unlearn_one({**EVENT, 0: 1e9}, 0)),
     "mapped event": (lambda: river(feature_map="poly2"), lambda m: m.learn_one(EVENT, "new")),
 }
 CACHES = {"_open", "_columns", "_cached_params", "solved", "imputed", "single_event", "storage"}
@@ -104,15 +104,15 @@ def image(thing):
     return repr(thing)
 
 
-def sound(model):
-    """Whether a model that has learned something still answers."""
+def can_predict(model):
+    """Return True if the model predicts."""
     if isinstance(model, River):
         return model.predict_one(EVENT) is not None
     return len(model.predict(np.zeros((1, model.n_features_in_)))) == 1
 
 
 def outcomes(name):
-    """A model to begin with, and images of it before and after the call."""
+    """Return a model, and images of it before and after the call."""
     make, call = CALLS[name]
     model = make()
     done = copy.deepcopy(model)
@@ -125,12 +125,12 @@ def outcomes(name):
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.filterwarnings("ignore::counterpoise.errors.PrecisionWarning")
 def test_an_interrupt_at_any_line_finds_the_model_before_or_after(name):
-    """Raised at every line, or at 250 of them, that runs in our modules or in contextlib."""
+    """Interrupts are raised at every line, or at 250 lines, of our modules and contextlib."""
     start, before, after = outcomes(name)
     call = CALLS[name][1]
 
-    def interrupted(at):
-        """Lines that ran until the call ended or was interrupted."""
+    def interrupt(at):
+        """Return the number of lines until the call ended or was interrupted."""
         model, lines = copy.deepcopy(start), [0]
 
         def tracer(frame, event, argument):
@@ -151,25 +151,25 @@ def test_an_interrupt_at_any_line_finds_the_model_before_or_after(name):
         finally:
             sys.settrace(None)
         found = image(model)
-        assert found in (before, after), f"neither before nor after, at line {at}"
+        assert found in (before, after), f"another state at line {at}"
         if found == before and start.__dict__.get("state_") is not None:
-            assert sound(model)
+            assert can_predict(model)
         return lines[0]
 
-    lines = interrupted(0)
+    lines = interrupt(0)
     for at in range(1, lines + 1, max(1, lines // 250)):
-        interrupted(at)
+        interrupt(at)
 
 
-class Struck(KeyboardInterrupt):
-    """A signal came."""
+class SignalInterrupt(KeyboardInterrupt):
+    """A signal was received."""
 
 
 def strike(name, wanted, rng):
-    """Send real signals into a call until so many have hit it.
+    """Send real signals into a call until ``wanted`` of them have interrupted it.
 
-    A timer sends them at a random moment of the call. Returns how many hit it, and after how many
-    of these the model was as before.
+    A timer sends them at a random moment of the call. Return the number of interrupted calls, and
+    the number of these that left the model unchanged.
     """
     start, before, after = outcomes(name)
     call, hits, undone = CALLS[name][1], 0, 0
@@ -178,30 +178,30 @@ def strike(name, wanted, rng):
 
     def handler(number, frame):
         if armed:  # a signal may be handled long after the timer was stopped
-            raise Struck
+            raise SignalInterrupt
 
     previous = signal.signal(signal.SIGALRM, handler)
     try:
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         with contextlib.suppress(ValueError):
             call(copy.deepcopy(start))
-        length = time.perf_counter() - begun
+        length = time.perf_counter() - start_time
         while hits < wanted:
-            model, inside, struck = copy.deepcopy(start), False, False
+            model, inside, was_hit = copy.deepcopy(start), False, False
             try:
                 armed = inside = True
                 signal.setitimer(signal.ITIMER_REAL, max(rng.uniform(0.0, length), 1e-6))
                 with contextlib.suppress(ValueError):
                     call(model)
                 armed = inside = False
-            except Struck:
-                struck = inside
-                hits += struck
+            except SignalInterrupt:
+                was_hit = inside
+                hits += was_hit
             armed = False
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             found = image(model)
             assert found in (before, after), f"{name}: a model was lost"
-            undone += struck and found == before
+            undone += was_hit and found == before
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, previous)

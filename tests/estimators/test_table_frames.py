@@ -1,4 +1,4 @@
-"""TableClassifier: frames with words, dates and gaps, learned as files are."""
+"""TableClassifier: frames with text, dates and missing values are learned as files are."""
 
 import json
 import pickle
@@ -27,7 +27,7 @@ from counterpoise.tables.model import TableModel
 
 
 def payments(n=600, seed=0):
-    """Payments with everything that a table may hold, and gaps."""
+    """Return payments with every kind of column, and missing values."""
     rng = np.random.default_rng(seed)
     at = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 200 * 86_400, n), unit="s")
     frame = pd.DataFrame(
@@ -47,7 +47,7 @@ def payments(n=600, seed=0):
     return frame
 
 
-def made(**params):
+def make(**params):
     return TableClassifier(columns={"shop": "hash:8"}, **params)
 
 
@@ -67,7 +67,7 @@ def assert_same(one, two, but=("inputs", "order")):
 
 
 def as_csv(frame, path):
-    """Write a frame as polars does: truth values are true and false."""
+    """Write a frame as polars does: booleans are true and false."""
     pl.from_pandas(frame).write_csv(path, datetime_format="%Y-%m-%d %H:%M:%S")
 
 
@@ -113,7 +113,7 @@ def test_frames_are_learned_as_files_are(run, tmp_path, ending, pieces):
     frame.to_parquet("t.parquet", row_group_size=100)
     options = ["--label", "fraud", "--hash", "shop=8", "--chunk-rows", "128", "-m", "m.st"]
     run("learn", f"t.{ending}", *options)
-    model = made(chunk_rows=128).partial_fit(PIECES[pieces](frame), "fraud")
+    model = make(chunk_rows=128).partial_fit(PIECES[pieces](frame), "fraud")
     assert_same(container.load("m.st"), contents(model, tmp_path))
     run("predict", "m.st", "t.csv", "--output", "p.csv")
     shell = pd.read_csv("p.csv")
@@ -146,17 +146,17 @@ def test_a_shell_and_python_take_turns_on_one_file(run, tmp_path):
 @pytest.mark.slow
 def test_labels_beside_a_frame_or_in_it(tmp_path):
     frame = payments()
-    one = contents(made().fit(frame, "fraud"), tmp_path)
+    one = contents(make().fit(frame, "fraud"), tmp_path)
     rest, labels = frame.drop(columns="fraud"), frame["fraud"]
-    assert_same(one, contents(made().fit(rest, labels), tmp_path))
-    assert_same(one, contents(made(label="fraud").fit(rest, labels.tolist()), tmp_path))
-    assert_same(one, contents(made(label="fraud").fit(frame), tmp_path))
+    assert_same(one, contents(make().fit(rest, labels), tmp_path))
+    assert_same(one, contents(make(label="fraud").fit(rest, labels.tolist()), tmp_path))
+    assert_same(one, contents(make(label="fraud").fit(frame), tmp_path))
     with pytest.raises(ValueError, match="has a column 'fraud', and labels of that name"):
-        made().fit(frame, labels)
-    truth = made().fit(rest, labels == "yes")
+        make().fit(frame, labels)
+    truth = make().fit(rest, labels == "yes")
     assert truth.classes_.tolist() == [False, True]
     assert truth.score(rest, labels == "yes") > 0.8
-    whole = made().fit(rest, np.where(labels == "yes", 1, 0))
+    whole = make().fit(rest, np.where(labels == "yes", 1, 0))
     assert whole.classes_.tolist() == [0, 1]
 
 
@@ -174,18 +174,18 @@ def test_truth_values_mean_the_same_however_they_are_spelled(run):
 def test_merged_and_unlearned():
     one, two, other = (payments(seed=seed) for seed in range(3))
     two.loc[0, "country"] = "only here"
-    both = made().fit(pd.concat([one, two]), "fraud").decision_function(other)
-    merged = made().fit(one, "fraud").merge(made().fit(two, "fraud"))
+    both = make().fit(pd.concat([one, two]), "fraud").decision_function(other)
+    merged = make().fit(one, "fraud").merge(make().fit(two, "fraud"))
     # Moments are added in another order: some roundings of scores of the size of 1.
     np.testing.assert_allclose(merged.decision_function(other), both, atol=1e-11)
     merged.unlearn(two, "fraud")
-    alone = made().fit(one, "fraud")
+    alone = make().fit(one, "fraud")
     np.testing.assert_allclose(
         merged.decision_function(other), alone.decision_function(other), atol=1e-11
     )
     assert merged.get_feature_names_out().tolist() == alone.get_feature_names_out().tolist()
     swapped = one.assign(fraud=one["fraud"].map({"yes": "no", "no": "yes"}))
-    assert made().fit(one, "fraud").merge(made().fit(swapped, "fraud")).class_count_.sum() == 1200
+    assert make().fit(one, "fraud").merge(make().fit(swapped, "fraud")).class_count_.sum() == 1200
     with pytest.raises(ValueError, match="depend on their order, so that it cannot unlearn"):
         TableClassifier(AutoClassifier()).fit(one, "fraud").unlearn(one, "fraud")
 
@@ -202,7 +202,7 @@ def test_merged_and_unlearned():
 )
 def test_any_estimator_inside_goes_to_a_file_and_back(run, estimator):
     frame, more = payments(), payments(seed=1)
-    model = made(estimator=estimator).fit(frame, "fraud")
+    model = make(estimator=estimator).fit(frame, "fraud")
     model.save("m.st")
     again = TableClassifier.load("m.st")
     for one in (model, again, pickle.loads(pickle.dumps(model))):
@@ -218,8 +218,8 @@ def test_any_estimator_inside_goes_to_a_file_and_back(run, estimator):
 @pytest.mark.slow
 def test_risks():
     frame = payments()
-    plain = made(estimator=BalancedRidgeClassifier(calibrate=True)).fit(frame, "fraud")
-    risky = made(estimator=CostSensitiveClassifier(costs={"yes": 20.0})).fit(frame, "fraud")
+    plain = make(estimator=BalancedRidgeClassifier(calibrate=True)).fit(frame, "fraud")
+    risky = make(estimator=CostSensitiveClassifier(costs={"yes": 20.0})).fit(frame, "fraud")
     np.testing.assert_array_equal(risky.predict_proba(frame), plain.predict_stream_proba(frame))
     expected = np.where(
         20 * plain.predict_stream_proba(frame)[:, 1] > plain.predict_stream_proba(frame)[:, 0],
@@ -248,9 +248,9 @@ def test_risks():
     ids=str,
 )
 def test_reasons_are_those_of_columns(estimator):
-    """With numbers filled by their mean: in one row of five something is missing."""
+    """Missing numbers are imputed by their mean; one row of five has one."""
     frame = payments()
-    model = made(estimator=estimator).fit(frame, "fraud")
+    model = make(estimator=estimator).fit(frame, "fraud")
     found = model.explain(frame[:50])
     assert sorted(found.feature_names) == sorted(set(frame) - {"fraud"})
     total = found.values.sum(axis=1) + found.base_values
@@ -322,12 +322,12 @@ def test_the_tools_of_scikit_learn():
 @pytest.mark.slow
 def test_late_columns_and_categories():
     one, two = payments(), payments(seed=1).assign(extra=1.5)
-    model = made().fit(one, "fraud")
+    model = make().fit(one, "fraud")
     with pytest.raises(ValueError, match="unseen at fit time:\n- extra"):
         model.partial_fit(two, "fraud")
     with pytest.raises(ValueError, match="same order"):
         model.predict(one[one.columns[::-1]])
-    late = made(allow_new_columns=True).fit(one, "fraud").partial_fit(two, "fraud")
+    late = make(allow_new_columns=True).fit(one, "fraud").partial_fit(two, "fraud")
     assert "extra" in late.get_feature_names_out()
     reordered = one[one.columns[::-1]]
     assert late.predict(reordered).tolist() == late.predict(one).tolist()
@@ -337,7 +337,7 @@ def test_late_columns_and_categories():
 
 
 def changes(frame):
-    """A frame whose column changes its type in mid-stream, and what is said of it."""
+    """Return frames whose column changes its type, with the message of each."""
     text = frame.assign(country=range(len(frame)))
     number = frame.assign(amount="a lot")
     yield text, "column 'country' holds 0 .type int64., but held text before"
@@ -363,7 +363,7 @@ def changes(frame):
 @pytest.mark.parametrize("case", range(11))
 def test_bad_frames_have_one_message_and_change_nothing(tmp_path, case):
     frame, (bad, message) = payments(), list(changes(payments()))[case]
-    model = made().fit(frame, "fraud")
+    model = make().fit(frame, "fraud")
     before = contents(model, tmp_path)
     with pytest.raises(ValueError, match=message):
         model.partial_fit(bad, "fraud")
@@ -389,22 +389,22 @@ def test_a_column_with_a_million_values_is_named_at_once(tmp_path):
 @pytest.mark.slow
 def test_an_index_does_not_matter(tmp_path):
     frame = payments()
-    one = contents(made().fit(frame, "fraud"), tmp_path)
+    one = contents(make().fit(frame, "fraud"), tmp_path)
     shuffled = frame.set_index(np.zeros(len(frame), dtype=int))
-    assert_same(one, contents(made().fit(shuffled, "fraud"), tmp_path))
+    assert_same(one, contents(make().fit(shuffled, "fraud"), tmp_path))
     rest = shuffled.drop(columns="fraud")
-    assert_same(one, contents(made().fit(rest, shuffled["fraud"]), tmp_path))
+    assert_same(one, contents(make().fit(rest, shuffled["fraud"]), tmp_path))
 
 
 @pytest.mark.slow
 def test_of_nothing_nothing_is_learned(tmp_path):
     frame = payments()
-    nothing = made().partial_fit(frame[:0], "fraud")
+    nothing = make().partial_fit(frame[:0], "fraud")
     with pytest.raises(NotFittedError):
         nothing.predict(frame)
     other = frame.rename(columns={"amount": "sum"})
     assert "sum" in nothing.partial_fit(other, "fraud").get_feature_names_out()
-    model = made().fit(frame, "fraud")
+    model = make().fit(frame, "fraud")
     before = contents(model, tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

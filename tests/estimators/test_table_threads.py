@@ -45,15 +45,15 @@ def test_chunks_of_a_database_are_learned(tmp_path):
 def test_an_iterable_is_read_in_the_thread_of_its_caller():
     threads = set()
 
-    def watched(frame):
+    def watch(frame):
         for piece in pieces(frame):
             threads.add(threading.get_ident())
             yield piece
 
-    model = TableClassifier().fit(watched(payments()), "y")
-    model.partial_fit(watched(payments()), "y")
-    model.unlearn(watched(payments()), "y")
-    model.predict_proba(watched(payments()))
+    model = TableClassifier().fit(watch(payments()), "y")
+    model.partial_fit(watch(payments()), "y")
+    model.unlearn(watch(payments()), "y")
+    model.predict_proba(watch(payments()))
     assert threads == {threading.get_ident()}
 
 
@@ -86,7 +86,7 @@ def test_a_prediction_has_one_snapshot_while_another_thread_learns(kind, call):
         model.partial_fit(payments(first=3), "y")
         learned.set()
 
-    def interrupted():
+    def interrupt():
         """Yield half of the rows, let another thread learn new categories, and yield the rest."""
         yield rows[:30]
         thread = threading.Thread(target=learn)
@@ -94,7 +94,7 @@ def test_a_prediction_has_one_snapshot_while_another_thread_learns(kind, call):
         thread.join()
         yield rows[30:]
 
-    found = CALLS[call](model, interrupted())
+    found = CALLS[call](model, interrupt())
     assert learned.is_set()
     np.testing.assert_array_equal(found, expected)
     assert len(model.feature_columns_) > len(set(rows["town"])) + 1

@@ -14,7 +14,7 @@ UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 YEARS = (1, 1000, 1677, 1969, 2024, 2255, 2256, 2263, 9999)
 
 
-def dated(years, rows=45):
+def make_dates(years, rows=45):
     """Rows with a date as text, a number and a label."""
     rng = np.random.default_rng(0)
     label = rng.random(rows) < 0.4
@@ -55,7 +55,7 @@ def test_a_time_has_the_same_seconds_in_a_finer_unit(fine):
 @pytest.mark.parametrize("unit", ["csv", "s", "ms", "us", "ns"])
 def test_all_commands_read_the_years_that_a_unit_can_represent(run, unit):
     years = [year for year in YEARS if unit != "ns" or 1677 < year < 2263]
-    frame = dated(years)
+    frame = make_dates(years)
     plain, path = write(frame, "csv"), write(frame, unit)
     options = ["--label", "y", "-m"]
     run("learn", plain, *options, "plain.st")
@@ -79,18 +79,18 @@ def test_a_bucket_may_end_after_the_last_year():
 
 @pytest.mark.parametrize("fraction", ["", ".5", ".123456", ".123456789", ".123456789Z"])
 def test_text_may_have_any_fraction_of_a_second(fraction):
-    frame = dated([2024])
+    frame = make_dates([2024])
     at = frame["at"] + fraction
     kind = pa.timestamp("ns", "UTC" if fraction.endswith("Z") else None)
-    typed = pa.array(at.tolist()).cast(kind)
+    typed_column = pa.array(at.tolist()).cast(kind)
     one = TableClassifier().fit({**frame, "at": at}, "y")
-    two = TableClassifier().fit({**frame, "at": typed}, "y")
+    two = TableClassifier().fit({**frame, "at": typed_column}, "y")
     np.testing.assert_array_equal(one.estimator_.coef_, two.estimator_.coef_)
 
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_rows_decay_by_a_clock_in_any_unit(unit):
-    frame = dated([2023, 2024])
+    frame = make_dates([2023, 2024])
     model = TableClassifier(BalancedRidgeClassifier(half_life="300d"), columns={"at": "timestamp"})
     expected = model.fit(frame, "y").estimator_.coef_
     frame["at"] = pd.to_datetime(frame["at"]).astype(f"datetime64[{unit}]")
@@ -100,7 +100,7 @@ def test_rows_decay_by_a_clock_in_any_unit(unit):
 @pytest.mark.parametrize("command", ["learn", "predict", "check", "ledger learn"])
 @pytest.mark.parametrize("cell", ["soon", "10000-01-01", "2024-02-30"])
 def test_a_bad_date_is_named_by_file_row_and_column(run, command, cell):
-    frame = dated(YEARS)
+    frame = make_dates(YEARS)
     frame.to_csv("t.csv", index=False)
     bad = pd.concat([frame["at"][:2], pd.Series([cell]), frame["at"][3:]], ignore_index=True)
     frame.assign(at=bad).to_csv("bad.csv", index=False)
@@ -122,17 +122,17 @@ def test_a_bad_date_is_named_by_file_row_and_column(run, command, cell):
     [("us", "s"), ("us", "ms"), ("ns", "us"), ("s", "us"), ("date", "s"), ("us zone", "us")],
 )
 def test_pieces_may_have_times_in_other_units(first, second):
-    frame = dated([2024])
+    frame = make_dates([2024])
     at = pd.to_datetime(frame["at"]).dt.floor("D")
 
-    def typed(rows, unit):
+    def cast(rows, unit):
         if unit == "date":
             return frame[rows].assign(at=at[rows].dt.date)
         zone = ", UTC" if unit.endswith("zone") else ""
         times = at[rows].astype(f"datetime64[{unit.split()[0]}]")
         return frame[rows].assign(at=times.dt.tz_localize("UTC") if zone else times)
 
-    pieces = [typed(slice(0, 20), first), typed(slice(20, None), second)]
+    pieces = [cast(slice(0, 20), first), cast(slice(20, None), second)]
     found = TableClassifier().fit(pieces, "y").estimator_.coef_
     expected = TableClassifier().fit(frame.assign(at=at), "y").estimator_.coef_
     np.testing.assert_array_equal(found, expected)
@@ -140,7 +140,7 @@ def test_pieces_may_have_times_in_other_units(first, second):
 
 @pytest.mark.parametrize("case", ["finer", "later", "durations"])
 def test_pieces_whose_times_would_change_are_refused(case):
-    frame = dated([2024])
+    frame = make_dates([2024])
     at = pd.to_datetime(frame["at"])
     one, two = {
         "finer": (at.astype("datetime64[s]"), at + pd.Timedelta("1ms")),

@@ -77,7 +77,7 @@ def test_an_interrupt_at_any_line_leaves_the_state_before_or_after(action):
             sys.settrace(None)
         found = image(model)
         values = found is not None and equal_in_value(found, before)
-        assert values or found == after, f"neither before nor after, at line event {lines}"
+        assert values or found == after, f"another state at line event {lines}"
         assert np.isfinite(model.coef_).all()
         if finished:
             break
@@ -86,7 +86,7 @@ def test_an_interrupt_at_any_line_leaves_the_state_before_or_after(action):
 
 
 def equal_in_value(one, two):
-    """Slots for labels that were never seen do not count, nor do labels declared."""
+    """Slots for labels that were never seen and declared labels do not count."""
     (a, _), (b, _) = pickle.loads(one), pickle.loads(two)
     c = len(b.n)
     return not a.n[c:].any() and all(

@@ -1,4 +1,4 @@
-"""What decisions cost: thresholds, prices, alerts by price and by day, predictions as served."""
+"""Costs of decisions: thresholds, costs, alerts by cost and by day, logged predictions."""
 
 import json
 
@@ -15,7 +15,7 @@ from counterpoise.tables.alerts import DailyQuota, TopShare
 LEARN = ["--label", "fraud", "--drop", "payment,when,price", "--model", "m"]
 
 
-def told(rows=200, seed=0, steps=20):
+def make_predictions(rows=200, seed=0, steps=20):
     """Labels, probabilities with ties, and the price of each row."""
     rng = np.random.default_rng(seed)
     p = rng.integers(0, steps + 1, rows) / steps
@@ -25,7 +25,7 @@ def told(rows=200, seed=0, steps=20):
 @pytest.mark.slow
 @given(st.integers(0, 1000), st.booleans(), st.sampled_from([1, 7, 200]))
 def test_the_curve_is_what_each_threshold_costs(seed, priced, rows):
-    y, p, price = told(rows, seed)
+    y, p, price = make_predictions(rows, seed)
     miss, alarm = (price if priced else 20.0), 3.0
     curve = cost_curve(y, p, miss=miss, alarm=alarm)
     assert curve.thresholds.tolist() == [np.inf, *sorted(set(p.tolist()), reverse=True)]
@@ -44,7 +44,7 @@ def test_the_curve_is_what_each_threshold_costs(seed, priced, rows):
 
 
 def test_an_alert_pays_where_its_threshold_is_reached():
-    _, p, price = told(500)
+    _, p, price = make_predictions(500)
     for miss in (0.5, 20.0, price):
         expected = p >= 2.0 / (2.0 + miss)
         near = np.isclose(p, 2.0 / (2.0 + miss), rtol=1e-12)
@@ -216,9 +216,9 @@ def test_bad_cells_of_prices(run, payments, cell, message):
     frame.loc[16, "price"] = cell
     frame.to_csv("bad.csv", index=False)
     for command in (["predict", "m", "bad.csv"], ["evaluate", "m", "bad.csv"]):
-        told = run(*command, "--cost-miss-column", "price", code=2).err
-        assert "bad.csv, row 17: " in told
-        assert message in told
+        done = run(*command, "--cost-miss-column", "price", code=2).err
+        assert "bad.csv, row 17: " in done
+        assert message in done
 
 
 @pytest.mark.slow
@@ -245,11 +245,11 @@ def test_evaluate_says_what_decisions_have_cost(run, payments):
     assert "Calibration" in text
 
 
-# Predictions as they were served
+# Logged predictions
 
 
 @pytest.fixture
-def served(run, payments):
+def log_table(run, payments):
     """Predictions with alerts, and labels of 1,500 of them, in another order."""
     run("learn", "t.csv", *LEARN)
     run("predict", "m", "t.csv", "--id", "payment,price", "--cost-miss", 100, "-o", "scored.csv")
@@ -262,15 +262,15 @@ SERVED = ["evaluate", "--predictions", "scored.csv", "--labels", "labels.csv", "
 
 
 @pytest.mark.slow
-def test_served_predictions_are_judged_as_they_were(run, served, payments):
-    told = run(*SERVED, "--json", "--cost-miss", 100)
-    assert "500 predictions have no label yet" in told.err
-    found = json.loads(told.out)
-    rows = served.sort_index().index
+def test_logged_predictions_are_evaluated_as_written(run, log_table, payments):
+    done = run(*SERVED, "--json", "--cost-miss", 100)
+    assert "500 predictions have no label yet" in done.err
+    found = json.loads(done.out)
+    rows = log_table.sort_index().index
     payments.loc[rows].to_csv("some.csv", index=False)
     plain = run("evaluate", "m", "some.csv", "--json", "--cost-miss", 100).out
     assert found == json.loads(plain)
-    # The model may change; what was served stays.
+    # The model may change; the logged predictions stay.
     scored = pd.read_csv("scored.csv")
     scored["alert"] = False
     scored.to_csv("scored.csv", index=False)
@@ -293,12 +293,12 @@ def test_a_larger_score_means_the_positive_class(run, payments, positive):
     assert np.corrcoef(np.sign(found.share_1), found.score)[0, 1] > 0.5
     # The ranking of logged predictions does not depend on the sign of the score.
     payments[["payment", "fraud"]].to_csv("labels.csv", index=False)
-    logged = json.loads(run(*SERVED, "--json").out)
-    assert logged == json.loads(run("evaluate", "m", "t.csv", "--json").out)
+    found = json.loads(run(*SERVED, "--json").out)
+    assert found == json.loads(run("evaluate", "m", "t.csv", "--json").out)
 
 
 @pytest.mark.slow
-def test_bad_predictions_and_labels(run, served, tmp_path):
+def test_bad_predictions_and_labels(run, log_table, tmp_path):
     whole = (tmp_path / "labels.csv").read_text(), (tmp_path / "scored.csv").read_text()
     first = whole[0].splitlines()[1]
     bad = {

@@ -217,7 +217,7 @@ def test_external_models_of_two_classes_get_three():
         ("GaussianNB", "must be like sklearn.linear_model:SGDClassifier"),
         ("nowhere.at_all:GaussianNB", "cannot be imported (No module named 'nowhere'); install"),
         ("sklearn.naive_bayes:gaussiannb", "did you mean GaussianNB?"),
-        ("sklearn.naive_bayes:Nobody", "has no class 'Nobody'; name a class"),
+        ("sklearn.naive_bayes:Unknown", "has no class 'Unknown'; name a class"),
         ("sklearn.tree:DecisionTreeClassifier", "has neither partial_fit nor learn_one"),
         ("sklearn.linear_model:SGDRegressor", "does not predict classes; name a classifier"),
         ("river.preprocessing:StandardScaler", "does not predict classes; name a classifier"),
@@ -300,18 +300,18 @@ def test_precision_and_recall_fill_the_figure():
 def test_every_method_has_a_colour_of_its_own(page):
     names = [MAIN_METHOD, CUSTOM_METHOD, *METHODS]
     with page():
-        colours = [plots.style(name)["color"] for name in names]
-    assert len(set(colours)) == len(names)
+        colors = [plots.style(name)["color"] for name in names]
+    assert len(set(colors)) == len(names)
     page = to_rgb("white") if page is nullcontext else to_rgb(plots.DARK_BACKGROUND)
-    for colour in colours:
-        assert contrast(to_rgb(colour), page) > 1.9
+    for color in colors:
+        assert contrast(to_rgb(color), page) > 1.9
 
 
-def contrast(*colours):
-    """That of the guidelines for web content: 1 for the same colour, 21 for black on white."""
+def contrast(*colors):
+    """Return the contrast of the guidelines for web content, from 1 to 21 (black on white)."""
     light = []
-    for colour in colours:
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    for color in colors:
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
         light.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
     return (max(light) + 0.05) / (min(light) + 0.05)
 
@@ -476,8 +476,8 @@ def test_the_command_selects_methods(run):
         "HoeffdingTreeClassifier",
     ]
     assert list(found["methods"]) == names
-    done = run(*line, "--with", "models:nobody", code=2)
-    assert "'--with': module 'models' has no class 'nobody'" in " ".join(done.err.split())
+    done = run(*line, "--with", "models:unknown", code=2)
+    assert "'--with': module 'models' has no class 'unknown'" in " ".join(done.err.split())
     for wrong in (["--only", "who"], ["--ridge", "x"]):
         run(*line, *wrong, code=2)
     done = run(*line, "--delay", "399", code=2)

@@ -1,4 +1,4 @@
-"""The chooser's river face: river's own checks, and the same answers as the array face."""
+"""AutoClassifier of river: river's own checks, and the same predictions as with arrays."""
 
 import copy
 
@@ -30,7 +30,7 @@ def test_river_checks(check):
 def test_events_are_answered_as_rows_are(classes):
     X, y = stream(400, d=3, classes=classes, minority=0.3)
     _, first = np.unique(y, return_index=True)
-    y = np.argsort(np.argsort(first))[y]  # numbers as they come, as the face gives them
+    y = np.argsort(np.argsort(first))[y]  # numbers as they come, as river has them
     names = ["low", "odd", "red"][:classes]
     model, rows = AutoClassifier(**SOME), Arrays(**SOME)
     for i, (x, k) in enumerate(zip(X, y.tolist(), strict=True)):

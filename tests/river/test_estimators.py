@@ -1,4 +1,4 @@
-"""What the array face can do, river's can too: files, merging, many rows, reasons, strangers."""
+"""River's estimators: files, merging, many rows, explanations, unknown events."""
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ def events(rows=300, classes=2, seed=0, d=5):
     return [dict(zip(names, x.tolist(), strict=True)) for x in X], y.tolist(), X
 
 
-def learned(xs, ys, **params):
+def learn(xs, ys, **params):
     model = BalancedRidgeClassifier(**params)
     for x, y in zip(xs, ys, strict=True):
         model.learn_one(x, y)
@@ -25,7 +25,7 @@ def learned(xs, ys, **params):
 
 
 def assert_same(one, two, xs):
-    """Both were learned in the same order: what they say differs by rounding alone."""
+    """Both were learned in the same order: predictions differ by rounding only."""
     for x in xs:
         first, second = one.predict_stream_proba_one(x), two.predict_stream_proba_one(x)
         assert first.keys() == second.keys()
@@ -43,13 +43,15 @@ def assert_same(one, two, xs):
 def test_a_file_holds_all_of_it(tmp_path, params, classes):
     xs, ys, _ = events(classes=classes)
     labels = ["ok", "fraud", "error"]
-    model = learned(xs[:290], [labels[y] for y in ys[:290]], **params)
+    model = learn(xs[:290], [labels[y] for y in ys[:290]], **params)
     model.save(tmp_path / "events.safetensors")
     loaded = BalancedRidgeClassifier.load(tmp_path / "events.safetensors")
     assert [loaded.predict_stream_proba_one(x) for x in xs] == [
         model.predict_stream_proba_one(x) for x in xs
     ]
-    if params.get("calibrate"):  # who judged is not in the file: verdicts to come differ a little
+    if params.get(
+        "calibrate"
+    ):  # the scoring model is not in the file, so later counts differ a little
         return
     for one in (model, loaded):
         for x, y in zip(xs[290:], ys[290:], strict=True):
@@ -63,7 +65,7 @@ def test_a_file_holds_all_of_it(tmp_path, params, classes):
 def test_files_go_from_events_to_arrays_and_back(tmp_path):
     xs, ys, _ = events()
     path = tmp_path / "model.safetensors"
-    model = learned(xs, [bool(y) for y in ys])
+    model = learn(xs, [bool(y) for y in ys])
     model.save(path)
     arrays = Arrays.load(path)
     frame = pd.DataFrame(xs)
@@ -82,9 +84,9 @@ def test_what_a_file_cannot_hold_is_refused(tmp_path):
     with pytest.raises(ValueError, match="learned no feature yet"):
         BalancedRidgeClassifier().save(path)
     with pytest.raises(TypeError, match=r"feature \('a', 1\) must have a text as name"):
-        learned([{("a", 1): 1.0}, {("a", 1): 2.0}], [0, 1]).save(path)
+        learn([{("a", 1): 1.0}, {("a", 1): 2.0}], [0, 1]).save(path)
     with pytest.raises(TypeError, match=r"label \(1, 2\) cannot be saved"):
-        learned([{"a": 1.0}, {"a": 2.0}], [0, (1, 2)]).save(path)
+        learn([{"a": 1.0}, {"a": 2.0}], [0, (1, 2)]).save(path)
     assert not path.exists()
     X, y = stream(50)
     Arrays().fit(X, y).save(path)
@@ -97,12 +99,12 @@ def test_merged_is_one_after_the_other(params):
     xs, ys, _ = events(200, classes=3)
     ys = [("a", (1, 2), 7)[y] for y in ys]  # whatever can be hashed
     for i, x in enumerate(xs):
-        del x["f0" if i < 100 else "f4"]  # each half lacks a feature of the other
-    one, two = learned(xs[:100], ys[:100], **params), learned(xs[100:], ys[100:], **params)
+        del x["f0" if i < 100 else "f4"]  # each half misses a feature of the other
+    one, two = learn(xs[:100], ys[:100], **params), learn(xs[100:], ys[100:], **params)
     before = one.predict_proba_one(xs[0]), two.predict_proba_one(xs[0])
     both = one.merge(two)
-    if not params.get("half_life"):  # fading goes by rows, of which each half had its own
-        assert_same(both, learned(xs, ys, **params), xs)
+    if not params.get("half_life"):  # decay is by rows, and each half had its own
+        assert_same(both, learn(xs, ys, **params), xs)
     assert before == (one.predict_proba_one(xs[0]), two.predict_proba_one(xs[0]))
     both.learn_one(xs[0], ys[0])
     assert before == (one.predict_proba_one(xs[0]), two.predict_proba_one(xs[0]))
@@ -113,13 +115,13 @@ def test_merged_is_one_after_the_other(params):
 @pytest.mark.slow
 def test_only_models_alike_are_merged():
     xs, ys, _ = events(60)
-    one = learned(xs, ys)
+    one = learn(xs, ys)
     with pytest.raises(ValueError, match=r"ridge is 'auto' here and 1\.0 there"):
-        one.merge(learned(xs, ys, ridge=1.0))
+        one.merge(learn(xs, ys, ridge=1.0))
     with pytest.raises(ValueError, match="feature_map is None here and 'rm2' there"):
-        one.merge(learned(xs, ys, feature_map="rm2"))
+        one.merge(learn(xs, ys, feature_map="rm2"))
     with pytest.raises(ValueError, match="256 events"):
-        learned(xs, ys, feature_map="rm2").merge(learned(xs, ys, feature_map="rm2"))
+        learn(xs, ys, feature_map="rm2").merge(learn(xs, ys, feature_map="rm2"))
     with pytest.raises(TypeError, match="can only merge"):
         one.merge(None)
 
@@ -127,7 +129,7 @@ def test_only_models_alike_are_merged():
 @pytest.mark.parametrize("library", [pd, pl])
 def test_many_are_as_one_by_one(library):
     xs, ys, _ = events()
-    model = learned(xs, ys)
+    model = learn(xs, ys)
     frame = library.DataFrame(xs)
     found = model.predict_stream_proba_many(frame)
     assert type(found) is type(frame)
@@ -135,14 +137,14 @@ def test_many_are_as_one_by_one(library):
     for label in (0, 1):
         column = found[label if library is pd else str(label)]
         np.testing.assert_allclose(column, [p[label] for p in expected], atol=1e-12)
-    left = learned(xs, ys)
+    left = learn(xs, ys)
     left.unlearn_many(frame[:50], ys[:50])
-    assert_same(left, learned(xs[50:], ys[50:]), xs)
+    assert_same(left, learn(xs[50:], ys[50:]), xs)
 
 
 def test_unlearning_many_is_all_or_nothing():
     xs, ys, _ = events(100)
-    model = learned(xs, ys)
+    model = learn(xs, ys)
     before = model.predict_proba_one(xs[3])
     frame = pd.DataFrame(xs[:10])
     with pytest.raises(ValueError, match="label 'strange': none was ever learned"):
@@ -153,7 +155,7 @@ def test_unlearning_many_is_all_or_nothing():
         model.unlearn_many(frame, ys[:3])
     assert model.predict_proba_one(xs[3]) == before
     model.unlearn_many(frame.assign(more=0.0), ys[:10])  # absent means 0
-    assert_same(model, learned(xs[10:], ys[10:]), xs[:20])
+    assert_same(model, learn(xs[10:], ys[10:]), xs[:20])
 
 
 @pytest.mark.parametrize("classes", [1, 2, 3])
@@ -174,8 +176,8 @@ def test_reasons_of_an_event_are_those_of_its_row(params, classes):
     xs, ys, X = events(300, classes=max(classes, 2))
     if classes == 1:
         ys = [0] * len(ys)
-    ys[:classes] = range(classes)  # labels arrive sorted, as the array face has them
-    model, arrays = learned(xs, ys, **params), Arrays(**params)
+    ys[:classes] = range(classes)  # labels arrive sorted, as arrays have them
+    model, arrays = learn(xs, ys, **params), Arrays(**params)
     arrays.fit(X, np.array(ys))
     reasons = arrays.explain(X)
     for i in (0, 1, 2, 50, 299):
@@ -203,17 +205,17 @@ def test_reasons_follow_what_is_learned_and_leave_out_what_is_not():
         model.explain_one({"f0": float("nan")})
 
 
-STRANGERS = {
+UNKNOWN_EVENTS = {
     "far away": {"f0": 1e4, "f1": 0.0, "f2": 0.0, "f3": 1.0},
     "a feature that only others had": {"f0": 0.0, "f1": 0.0, "f2": 0.0, "f3": 1.0, "other": 1.0},
     "a feature that all had is 0": {"f1": 0.0, "f2": 0.0, "f3": 1.0},
-    "neither 0 nor 1": {"f0": 0.1, "f1": 0.0, "f2": 0.0, "f3": 0.5},
+    "between 0 and 1": {"f0": 0.1, "f1": 0.0, "f2": 0.0, "f3": 0.5},
     "against the correlation": {"f0": 0.1, "f1": 2.0, "f2": -2.0, "f3": 1.0},
 }
 
 
-@pytest.mark.parametrize("kind", STRANGERS)
-def test_strangers_are_noticed_where_the_moments_can_tell(kind):
+@pytest.mark.parametrize("kind", UNKNOWN_EVENTS)
+def test_unknown_events_are_detected_if_they_contradict_the_moments(kind):
     rng = np.random.default_rng(0)
     model = BalancedRidgeClassifier()
     for _ in range(200):
@@ -221,10 +223,10 @@ def test_strangers_are_noticed_where_the_moments_can_tell(kind):
         x = {"f0": rng.standard_normal(), "f1": f1, "f2": f1 + 1e-3 * rng.standard_normal()}
         model.learn_one({**x, "f3": float(rng.integers(2))}, "ok")
         model.learn_one({**x, "f3": 1.0, "other": 1.0}, "fraud")
-    before = model.predict_proba_one(STRANGERS["neither 0 nor 1"])
+    before = model.predict_proba_one(UNKNOWN_EVENTS["between 0 and 1"])
     with pytest.raises(ValueError, match=r"learned|digits"):
-        model.unlearn_one(STRANGERS[kind], "ok")
-    assert model.predict_proba_one(STRANGERS["neither 0 nor 1"]) == before
+        model.unlearn_one(UNKNOWN_EVENTS[kind], "ok")
+    assert model.predict_proba_one(UNKNOWN_EVENTS["between 0 and 1"]) == before
 
 
 def test_too_much_weight_and_the_last_event_are_noticed():
@@ -241,7 +243,7 @@ def test_too_much_weight_and_the_last_event_are_noticed():
 
 
 @pytest.mark.slow
-def test_what_was_learned_is_never_taken_for_a_stranger():
+def test_a_learned_event_is_never_refused_as_unknown():
     """Any order, weights in portions, nearly collinear and far from zero."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -258,12 +260,12 @@ def test_what_was_learned_is_never_taken_for_a_stranger():
                 model.unlearn_one(xs[i], ys[i], w[i] / 2)
                 model.unlearn_one(xs[i], ys[i], w[i] / 2)
             except ValueError as error:
-                assert "digits" in str(error)  # of rounding, and not of strangers  # noqa: PT017
+                assert "digits" in str(error)  # of rounding, not of an unknown event  # noqa: PT017
                 break
 
 
-def test_a_stranger_among_many_is_taken_for_learned():
-    """As the docs say: moments cannot tell it from an event that was learned."""
+def test_an_unknown_event_inside_its_class_is_not_detected():
+    """The moments cannot separate it from a learned event, as documented."""
     xs, ys, _ = events(400)
-    model = learned(xs, ys)
+    model = learn(xs, ys)
     model.unlearn_one({name: value + 0.01 for name, value in xs[10].items()}, ys[10])

@@ -1,4 +1,4 @@
-"""river's face, where an absent feature is missing: filled by the mean of what was seen."""
+"""River's estimators with ``absent="missing"``: absent features are imputed by the running mean."""
 
 import copy
 
@@ -14,14 +14,14 @@ from counterpoise.river import BalancedRidgeClassifier
 
 
 def films(n, seed=0, gone=0.0):
-    """Events with a year, far from zero, which some of them lack; every event has a rating."""
+    """Return events with a rating; some of them have no year, which is far from zero."""
     rng = np.random.default_rng(seed)
     year, rating = rng.normal(2005.0, 6.0, n), rng.normal(size=n)
     y = year - 2005.0 + 4.0 * rating + 3.0 * rng.normal(size=n) > 11.0
-    lacks = rng.random(n) < gone
+    is_gone = rng.random(n) < gone
     events = [
         {"rating": r} if no and i else {"year": a, "rating": r}
-        for i, (a, r, no) in enumerate(zip(year, rating, lacks, strict=True))
+        for i, (a, r, no) in enumerate(zip(year, rating, is_gone, strict=True))
     ]
     return events, y.tolist()
 
@@ -36,15 +36,15 @@ def progressive(events, labels, model):
     return score.get()
 
 
-def imputed(events):
-    """Rows as a batch imputer makes them, and the indicator of what it filled."""
+def impute(events):
+    """Return the rows of a batch imputer, with its indicator."""
     frame = pd.DataFrame(events)[["year", "rating"]]
     return SimpleImputer(add_indicator=True).fit_transform(frame)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("absent", ["zero", "missing"])
-def test_a_year_that_one_event_in_a_hundred_lacks(absent):
+def test_one_event_in_a_hundred_has_no_year(absent):
     whole = progressive(*films(1500), BalancedRidgeClassifier())
     found = progressive(*films(1500, gone=0.01), BalancedRidgeClassifier(absent=absent))
     if absent == "missing":
@@ -60,7 +60,7 @@ def test_every_step_is_that_of_a_batch_imputer():
     for i, (x, y) in enumerate(zip(events, labels, strict=True)):
         model.learn_one(x, y)
         if i in (5, 30, 119) and len(set(labels[: i + 1])) > 1:
-            Z = imputed(events[: i + 1])
+            Z = impute(events[: i + 1])
             batch = counterpoise.BalancedRidgeClassifier().fit(Z, labels[: i + 1])
             p = batch.predict_proba(Z)[:, 1]
             found = [model.predict_proba_one(e)[True] for e in events[: i + 1]]
@@ -99,7 +99,7 @@ def test_a_feature_that_appears_late_was_missing_before():
     model = BalancedRidgeClassifier(absent="missing")
     for x, y in zip(late, labels, strict=True):
         model.learn_one(x, y)
-    Z = imputed(late)
+    Z = impute(late)
     p = counterpoise.BalancedRidgeClassifier().fit(Z, labels).predict_proba(Z)[:, 1]
     found = [model.predict_proba_one(x)[True] for x in late]
     np.testing.assert_allclose(found, p, atol=1e-10)
@@ -132,7 +132,7 @@ def test_a_map_fills_by_the_mean_of_its_warm_up(features):
     np.testing.assert_allclose(fixed.mean[0], np.mean(seen), rtol=1e-12)
     lacking, filled = {"rating": 0.5}, {"rating": 0.5, "year": float(np.mean(seen))}
     rows = [model._row(x) for x in (lacking, filled)]
-    rows[1][2] = 1.0  # that it is missing is told, too
+    rows[1][2] = 1.0  # the indicator
     np.testing.assert_allclose(*(fixed.transform(row[None]) for row in rows), atol=1e-12)
 
 
@@ -140,7 +140,7 @@ def test_a_map_fills_by_the_mean_of_its_warm_up(features):
 @pytest.mark.parametrize("rows", [0, 60, 300])
 @pytest.mark.slow
 def test_a_file_keeps_what_is_missing(tmp_path, features, rows):
-    """With a map that is fixed, or not yet; before and after the first gap, and a late feature."""
+    """The file is saved before and after the map is fitted, with and without missing values."""
     events, labels = films(310, gone=0.2)
     events[50:] = [{**x, "late": float(i)} for i, x in enumerate(events[50:])]
     whole = [{"year": 2000.0, "rating": 1.0}, {"year": 2010.0, "rating": 0.0}] * 3
@@ -177,12 +177,12 @@ def test_reasons_add_up_by_feature(options):
         assert set(reasons) == {"year", "rating", "late"}
         totals.append(sum(reasons.values()))
         scores.append(model._scores().of(model._row(x)[None])[0, 0])
-    apart = np.subtract(totals, scores)  # the score of the centre is the same for all
-    np.testing.assert_allclose(np.abs(apart), abs(apart[0]), atol=1e-9)
+    differences = np.subtract(totals, scores)  # the score of the center is the same for all
+    np.testing.assert_allclose(np.abs(differences), abs(differences[0]), atol=1e-9)
 
 
 def test_none_and_nan_are_missing_too():
-    """As events lack a feature, as it is None, or NaN: the same model, in mini-batches too."""
+    """Absent, None and NaN give the same model, in mini-batches too."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(200, 3))
     y = (rows[:, 0] + rng.normal(size=200) > 1.0).tolist()
@@ -206,7 +206,7 @@ def test_none_and_nan_are_missing_too():
 
 
 @pytest.mark.parametrize("event", [[1.0, 2.0], None, 3.0, "text", np.ones(2)])
-def test_what_is_no_event_is_said_to_be_none(event):
+def test_an_event_must_be_a_dict(event):
     model = BalancedRidgeClassifier()
     model.learn_one({"a": 1.0}, "ok")
     for call in (lambda: model.learn_one(event, "ok"), lambda: model.predict_one(event)):

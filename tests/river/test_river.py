@@ -1,4 +1,4 @@
-"""The river face: river's own checks, and the same model as the scikit-learn face."""
+"""BalancedRidgeClassifier of river: river's own checks, and the same model as with arrays."""
 
 import copy
 import datetime
@@ -98,7 +98,7 @@ def test_features_that_come_late_or_go_missing_were_zero():
     X, y, xs = events(200, 6)
     rng = np.random.default_rng(0)
     keep = rng.random(X.shape) < 0.6
-    keep[:50, 3:] = False  # three features nobody has seen yet
+    keep[:50, 3:] = False  # three features that are new
     sparse = [
         {name: v for (name, v), k in zip(x.items(), row, strict=True) if k}
         for x, row in zip(xs, keep, strict=True)

@@ -1,4 +1,4 @@
-"""Single events that lack features, or calibrate: as batches are, without a solver per event."""
+"""Single events with missing features or calibration: as in batches, without a solver per event."""
 
 import numpy as np
 import pandas as pd
@@ -23,8 +23,8 @@ def events(rows=300, missing=0.1, seed=0):
     return frame, single, y.tolist()
 
 
-def counted(monkeypatch, owner, name):
-    """A list that grows with each call of a function, which works as always."""
+def count_calls(monkeypatch, owner, name):
+    """Wrap a function; return a list that grows with each call."""
     calls, real = [], getattr(owner, name)
 
     def call(*args, **kwargs):
@@ -64,7 +64,7 @@ def test_events_that_lack_features_need_no_solver_for_batches(monkeypatch):
     model = BalancedRidgeClassifier(absent="missing")
     for event, label in zip(single[:200], y[:200], strict=True):
         model.learn_one(event, label)
-    solved = counted(monkeypatch, State, "solve")
+    solved = count_calls(monkeypatch, State, "solve")
     for event, label in zip(single[200:], y[200:], strict=True):
         model.predict_proba_one(event)
         model.learn_one(event, label)
@@ -74,8 +74,8 @@ def test_events_that_lack_features_need_no_solver_for_batches(monkeypatch):
 def test_calibrated_events_fit_a_curve_at_boundaries_only(monkeypatch):
     frame, _, y = events(missing=0.0)
     model = BalancedRidgeClassifier(calibrate=True)
-    fits = counted(monkeypatch, CalibrationCurve, "fitted")
-    solved = counted(monkeypatch, State, "scoring_model")
+    fits = count_calls(monkeypatch, CalibrationCurve, "fitted")
+    solved = count_calls(monkeypatch, State, "scoring_model")
     for event, label in zip(frame[list("abc")].to_dict("records"), y, strict=True):
         model.predict_stream_proba_one(event)
         model.learn_one(event, label)
