@@ -225,7 +225,8 @@ def test_keel_sets_in_the_documents_are_those_that_were_measured():
     )
     assert (
         f"linear {quoted[0]}, `LogisticRegression` {quoted[1]}, "
-        f"balanced random forest {quoted[2]}, tuned RBF `SVC` {quoted[3]}, `AutoClassifier` {float(first[1]):.3f} before"
+        f"balanced random forest {quoted[2]}, tuned RBF `SVC` {quoted[3]}, "
+        f"`AutoClassifier` {float(first[1]):.3f} before"
     ) in readme
 
 
