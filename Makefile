@@ -34,6 +34,7 @@ check: $(VENV)/installed-test
 	$(BIN)/mypy
 	$(PY) tools/check_structure.py
 	$(PY) tools/check_docs.py
+	$(PY) tools/check_language.py
 
 docs: $(VENV)/installed-docs
 	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -c docs -b html . build/site

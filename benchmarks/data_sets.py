@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 # Folds
 
 
-def halved(make, stratified=True):
+def make_halves(make, stratified=True):
     """Return a function that makes both halves of a set for each run, unscaled."""
 
     def folds(name, run):
@@ -27,7 +27,7 @@ def halved(make, stratified=True):
     return folds
 
 
-def shuffled_halves(make):
+def make_shuffled_halves(make):
     """Return a function that makes scikit-learn's stratified halves, learned in random order."""
 
     def folds(name, run):
@@ -40,7 +40,7 @@ def shuffled_halves(make):
     return folds
 
 
-def paper_halves(max_rows=None, stratified=False):
+def make_paper_halves(max_rows=None, stratified=False):
     """Return a function that makes the folds of the paper's protocol, features in [0, 1]."""
 
     def folds(name, run):
@@ -133,7 +133,7 @@ def keel_source(name):
 # Several classes: functions from the run to rows and labels
 
 
-def bundled(load):
+def make_loader(load):
     """Return a set that comes with scikit-learn."""
     return lambda run: load(return_X_y=True)
 
@@ -173,7 +173,7 @@ def waveform(run):
     return river_rows(synth.Waveform(seed=run).take(6_000))
 
 
-def led(run):
+def draw_led(run):
     """Return river's LED, 5% noise."""
     stream = synth.LED(seed=run, noise_percentage=0.05, irrelevant_features=True)
     return river_rows(stream.take(15_000))
@@ -192,7 +192,7 @@ def synthetic(sizes, d, means, noise=None):
         rng = np.random.default_rng([run, len(sizes), d])
         rows = []
         for center, size in zip(means(rng, len(sizes), d), sizes, strict=True):
-            draw = (noise or normal)(rng, d)
+            draw = (noise or draw_normal_noise)(rng, d)
             rows.append(draw(size) + center)
         mixed = np.concatenate(rows) @ rng.standard_normal((d, d))
         return mixed, np.repeat(np.arange(len(sizes)), sizes)
@@ -216,7 +216,7 @@ def line(step):
     return means
 
 
-def normal(rng, d):
+def draw_normal_noise(rng, d):
     """Draw standard normal noise."""
     return lambda size: rng.standard_normal((size, d))
 
@@ -227,12 +227,12 @@ def own_covariance(rng, d):
     return lambda size: rng.standard_normal((size, d)) @ turned.T
 
 
-def heavy(rng, d):
+def draw_heavy_noise(rng, d):
     """Draw Student's t with 3 degrees of freedom."""
     return lambda size: rng.standard_t(3, (size, d))
 
 
-def skewed(rng, d):
+def draw_skewed_noise(rng, d):
     """Draw log-normal noise around its mean."""
     return lambda size: np.exp(rng.standard_normal((size, d))) - np.exp(0.5)
 
@@ -245,7 +245,7 @@ def two_clusters(rng, d):
     )
 
 
-iris, wine, digits = bundled(load_iris), bundled(load_wine), bundled(load_digits)
+iris, wine, digits = make_loader(load_iris), make_loader(load_wine), make_loader(load_digits)
 SEVERAL = {
     "bundled": {"iris": iris, "wine": wine, "digits": digits, "segments": segments},
     "long tails of bundled sets": {
@@ -258,29 +258,29 @@ SEVERAL = {
     },
     "long tails of river's generators": {
         "waveform, 1,000 to 10": long_tail(waveform, 1_000, 10),
-        "LED, 1,000 to 10": long_tail(led, 1_000, 10),
+        "LED, 1,000 to 10": long_tail(draw_led, 1_000, 10),
     },
     "synthetic": {
         name: synthetic(power_sizes(c, *rows) if rows else [9_000, 900, 90, 10], d, means, noise)
         for name, c, rows, d, means, noise in (
-            ("normal, 3, 1:1,000", 3, (10_000, 10), 5, around(1.5), normal),
-            ("normal, 4, 9000/900/90/10", 4, None, 6, around(1.5), normal),
-            ("normal, 10, 1:100", 10, (2_000, 20), 10, around(1.2), normal),
-            ("normal, 10, 1:1,000", 10, (8_000, 8), 10, around(1.2), normal),
-            ("normal, 26, 1:100", 26, (2_000, 20), 16, around(1.0), normal),
-            ("normal, 26, 1:1,000", 26, (8_000, 8), 16, around(1.0), normal),
-            ("normal, 50, 1:1,000", 50, (8_000, 8), 20, around(1.0), normal),
-            ("line, 3, 1:100", 3, (2_000, 20), 5, line(4.0), normal),
-            ("line, 5, 1:100", 5, (2_000, 20), 5, line(4.0), normal),
+            ("normal, 3, 1:1,000", 3, (10_000, 10), 5, around(1.5), draw_normal_noise),
+            ("normal, 4, 9000/900/90/10", 4, None, 6, around(1.5), draw_normal_noise),
+            ("normal, 10, 1:100", 10, (2_000, 20), 10, around(1.2), draw_normal_noise),
+            ("normal, 10, 1:1,000", 10, (8_000, 8), 10, around(1.2), draw_normal_noise),
+            ("normal, 26, 1:100", 26, (2_000, 20), 16, around(1.0), draw_normal_noise),
+            ("normal, 26, 1:1,000", 26, (8_000, 8), 16, around(1.0), draw_normal_noise),
+            ("normal, 50, 1:1,000", 50, (8_000, 8), 20, around(1.0), draw_normal_noise),
+            ("line, 3, 1:100", 3, (2_000, 20), 5, line(4.0), draw_normal_noise),
+            ("line, 5, 1:100", 5, (2_000, 20), 5, line(4.0), draw_normal_noise),
             ("own shape, 3, 1:1,000", 3, (10_000, 10), 5, around(1.0), own_covariance),
             ("own shape, 4, 1:100", 4, (4_000, 40), 8, around(0.7), own_covariance),
             ("own shape, 10, 1:30", 10, (1_500, 50), 10, around(0.8), own_covariance),
             ("own shape, 26, 1:100", 26, (2_000, 20), 16, around(0.8), own_covariance),
             ("own shape, 50, 1:100", 50, (2_000, 20), 20, around(0.8), own_covariance),
-            ("heavy tails, 4, 1:1,000", 4, (10_000, 10), 6, around(2.0), heavy),
-            ("heavy tails, 10, 1:100", 10, (2_000, 20), 10, around(1.5), heavy),
-            ("skewed, 4, 1:100", 4, (2_000, 20), 6, around(1.5), skewed),
-            ("skewed, 10, 1:100", 10, (2_000, 20), 10, around(1.5), skewed),
+            ("heavy tails, 4, 1:1,000", 4, (10_000, 10), 6, around(2.0), draw_heavy_noise),
+            ("heavy tails, 10, 1:100", 10, (2_000, 20), 10, around(1.5), draw_heavy_noise),
+            ("skewed, 4, 1:100", 4, (2_000, 20), 6, around(1.5), draw_skewed_noise),
+            ("skewed, 10, 1:100", 10, (2_000, 20), 10, around(1.5), draw_skewed_noise),
             ("two heaps, 4, 1:100", 4, (4_000, 40), 8, around(1.5), two_clusters),
             ("two heaps, 10, 1:100", 10, (4_000, 40), 10, around(1.5), two_clusters),
         )

@@ -34,7 +34,7 @@ def batch(make):
     return lambda X, y, X_test: make().fit(X, y).predict(X_test)
 
 
-def scaled(make):
+def add_scaler(make):
     """Fit rows after StandardScaler."""
     return batch(lambda: make_pipeline(StandardScaler(), make()))
 
@@ -44,7 +44,7 @@ def equal_priors(make):
 
     def run(X, y, X_test):
         c = len(np.unique(y))
-        return scaled(lambda: make(priors=np.full(c, 1.0 / c)))(X, y, X_test)
+        return add_scaler(lambda: make(priors=np.full(c, 1.0 / c)))(X, y, X_test)
 
     return run
 
@@ -52,7 +52,7 @@ def equal_priors(make):
 def shared_rest(X, y, X_test):
     """One-vs-rest where every row of all other classes has the same weight, b = 1e-4."""
     one = RidgeClassifier(alpha=1e-4 * len(y) / 2.0, class_weight="balanced")
-    return scaled(lambda: OneVsRestClassifier(one))(X, y, X_test)
+    return add_scaler(lambda: OneVsRestClassifier(one))(X, y, X_test)
 
 
 def tune_svc(X, y):
@@ -85,7 +85,7 @@ def dicts(X):
     return [dict(enumerate(row)) for row in X.tolist()]
 
 
-def oversampled(make):
+def add_oversampling(make):
     """Learn as many positives as negatives, by river's sampling of the stream."""
 
     def run(X, y, X_test):
@@ -111,7 +111,7 @@ LEARNERS = {
     "pooled_rows=10": online(lambda: BalancedRidgeClassifier(pooled_rows=10.0)),
     "rff:400, gcv": online(lambda: BalancedRidgeClassifier(feature_map="rff:400", ridge="gcv")),
     "SVC, grid": lambda X, y, X_test: tune_svc(X, y).predict(X_test),
-    "SVC": scaled(lambda: SVC(class_weight="balanced")),
+    "SVC": add_scaler(lambda: SVC(class_weight="balanced")),
     "Logistic, cut": cut(lambda: logistic(max_iter=2000)),
     "Logistic": batch(lambda: logistic(class_weight="balanced", max_iter=1000)),
     "HistGB, cut": cut(lambda: HistGradientBoostingClassifier(random_state=0)),
@@ -120,11 +120,11 @@ LEARNERS = {
     ),
     "RF, cut": cut(lambda: RandomForestClassifier(300, random_state=0)),
     "balanced RF": batch(lambda: BalancedRandomForestClassifier(300, random_state=0)),
-    "HT, over": oversampled(tree.HoeffdingTreeClassifier),
-    "ARF, over": oversampled(lambda: forest.ARFClassifier(seed=0)),
+    "HT, over": add_oversampling(tree.HoeffdingTreeClassifier),
+    "ARF, over": add_oversampling(lambda: forest.ARFClassifier(seed=0)),
     "shared rest": shared_rest,
-    "Ridge": scaled(lambda: RidgeClassifier(class_weight="balanced")),
-    "LDA": scaled(LinearDiscriminantAnalysis),
+    "Ridge": add_scaler(lambda: RidgeClassifier(class_weight="balanced")),
+    "LDA": add_scaler(LinearDiscriminantAnalysis),
     "LDA, shrunk": equal_priors(
         lambda priors: LinearDiscriminantAnalysis("lsqr", shrinkage="auto", priors=priors)
     ),

@@ -15,7 +15,7 @@ sys.path[:0] = [
     str(Path(__file__).parents[1] / "tools"),
 ]
 
-from check_docs import called, public  # noqa: E402
+from check_docs import public, public_members  # noqa: E402
 
 project = "counterpoise"
 author = "The counterpoise developers"
@@ -52,8 +52,8 @@ myst_heading_anchors = 4
 numpydoc_show_class_members = False
 autosummary_generate = True
 autosummary_context = {
-    "called": {
-        f"{module.__name__}.{name}": list(called(name, thing))
+    "members": {
+        f"{module.__name__}.{name}": list(public_members(name, thing))
         for module, name, thing in public()
         if isinstance(thing, type)
     }

@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
         quick=given.quick,
         workers=max(given.workers, 1),
     )
-    if given.out is None and not settings.tracked:
+    if given.out is None and not settings.is_tracked:
         parser.error("these are not the tracked results; give a folder with --out")
     absent = [name for name in sets if find(name) is None]
     if absent:

@@ -1,4 +1,4 @@
-"""Readings of ACOG: its loss, its learning rate, and whether class totals are known in advance."""
+"""Readings of ACOG: its loss, its learning rate, and whether class totals are given in advance."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from . import tables
 from .jobs import Settings, run
 
 VALUES = 20
-P = 0.02 + 0.5 * (np.arange(VALUES) / (VALUES - 1)) ** 3  # p(1 | x), about 15 % positives
+P = 0.02 + 0.5 * (np.arange(VALUES) / (VALUES - 1)) ** 3  # p(1 | x), about 15% positives
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 SEEDS = 5
 SHOWN = (1_000, 1_000_000)
@@ -97,7 +97,7 @@ n^{slope:.2f}, as the law of large numbers has it.
 ## Lemma 3.5 and eq. (27) as printed
 
 By the lemma NR-RLS recovers the *optimal* Bayes classifier; its proof shows the
-*weighted* one. With {100 * P.mean():.0f} % positives these are two: NR-RLS ends at the weighted
+*weighted* one. With {100 * P.mean():.0f}% positives these are two: NR-RLS ends at the weighted
 one, and its error rate is not the smallest. Eq. (27) has no label in its integrand, so what
 minimises it is one number for all x, {constant():.3f} here, and not eq. (28); with the indicator of
 the class in each term it would be.

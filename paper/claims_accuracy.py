@@ -251,17 +251,17 @@ def claim_confounds(settings: Settings) -> Iterator[Claim]:
         held-out {mean[confounds.NR]:.4f} and {mean[confounds.AR]:.4f}, Wilcoxon's p
         {p_of(confounds.p_between(g, confounds.NR, confounds.AR))}. At ridges matched on each fold,
         with the paper's b in one of the two: {told}, p with Holm's correction. So
-        {100 * left:.0f} % of the lead is left (results/confounds.md has other b).""",
+        {100 * left:.0f}% of the lead is left (results/confounds.md has other b).""",
     )
     share = confounds.share_of_threshold(settings)
     level = confounds.p_between(g, confounds.NR, confounds.MIDPOINT)
     yield Claim(
-        "NR-RLS is ahead of RLS because it optimises the classification goal itself (section 4.3)",
+        "NR-RLS is ahead of RLS because it optimizes the classification goal itself (section 4.3)",
         HOLDS if share < 0.25 else FAILS if share > 0.75 and level >= LEVEL else PARTLY,
         f"""A confound: RLS decides at 0, which is not between unequal classes. The weights of RLS
         with the threshold at the midpoint of the class means have {mean[confounds.MIDPOINT]:.3f}
         held-out, RLS {mean[confounds.RLS]:.3f}, NR-RLS {mean[confounds.NR]:.3f}:
-        {100 * share:.0f} % of the lead is the threshold. Between RLS at the midpoint and NR-RLS
+        {100 * share:.0f}% of the lead is the threshold. Between RLS at the midpoint and NR-RLS
         Wilcoxon's p is {p_of(level)}.""",
     )
     yield Claim(
@@ -287,7 +287,7 @@ def claim_confounds(settings: Settings) -> Iterator[Claim]:
         "The approximation of AR-RLS can cause cumulative errors (introduction)",
         assess(not any(shrinks), FAILS if all(shrinks) else PARTLY),
         f"""Relative distance of its weights from those of TER, median over sets, {told}. The
-        weights t/2n of its rows settle, so early errors fade.""",
+        weights t/2n of its rows settle, so early errors decay.""",
     )
 
 
@@ -354,20 +354,20 @@ def statistics(settings: Settings) -> Iterator[Claim]:
     )
     p = {rule: pairs(settings, rule) for rule in RULES}
     yield _approximate(settings, held, told, p)
-    rivals = [m for m in TABLE_3 if m not in ("NR-RLS", "AR-RLS")]
+    others = [m for m in TABLE_3 if m not in ("NR-RLS", "AR-RLS")]
     for rule in RULES:
         c = ours[rule]
-        near = [m for m in rivals if c.average[m] - c.average["NR-RLS"] < c.difference]
+        near = [m for m in others if c.average[m] - c.average["NR-RLS"] < c.difference]
         every = found[f"gmean-{rule}-all"]
-        close = [m for m in rivals if every.average[m] - every.average["NR-RLS"] < every.difference]
-        level = [m for m in rivals if p[rule][m] >= LEVEL]
+        close = [m for m in others if every.average[m] - every.average["NR-RLS"] < every.difference]
+        level = [m for m in others if p[rule][m] >= LEVEL]
         yield Claim(
             f"NR-RLS is significantly better than RLS and the stochastic methods ({rule})",
             assess(not near and not level, PARTLY),
             f"""Not significantly worse by Nemenyi's test on the {len(c.ranks)} sets that match:
             {names(near)} (critical difference {c.difference:.2f}); on all {len(every.ranks)}:
             {names(close)}. By pairs, Wilcoxon's p with Holm's correction:
-            {", ".join(f"{m} {p_of(p[rule][m])}" for m in rivals)}.""",
+            {", ".join(f"{m} {p_of(p[rule][m])}" for m in others)}.""",
         )
     with_tuning = pairs(settings, RULES[0], tuned.read(settings)[f"tuned {RULES[0]}"])
     level = [m for m, value in with_tuning.items() if value >= LEVEL]
@@ -405,17 +405,17 @@ def pairs(
 def _approximate(
     settings: Settings, held: Comparison, told: Comparison, p: dict[str, dict[str, float]]
 ) -> Claim:
-    def apart(c: Comparison) -> float:
+    def difference_of_ranks(c: Comparison) -> float:
         return c.average["AR-RLS"] - c.average["NR-RLS"]
 
-    def between(c: Comparison) -> float:
+    def p_of_ranks(c: Comparison) -> float:
         one, other = c.names.index("NR-RLS"), c.names.index("AR-RLS")
         return float(p_values(c.ranks)[one, other])
 
     g = confounds.read(settings)
     matched = confounds.matched_at_paper_b(g).values()
     by_pairs = max(*(p[rule]["AR-RLS"] for rule in RULES), *matched) < LEVEL
-    by_ranks = between(held) < LEVEL
+    by_ranks = p_of_ranks(held) < LEVEL
     return Claim(
         "NR-RLS is significantly better than AR-RLS (section 4.3, summary)",
         HOLDS if by_pairs and by_ranks else PARTLY if by_pairs or by_ranks else FAILS,
@@ -423,8 +423,9 @@ def _approximate(
         {p_of(p[RULES[0]]["AR-RLS"])} held-out, {p_of(p[RULES[1]]["AR-RLS"])} progressive. At ridges
         that mean the same p is {" and ".join(p_of(value) for value in matched)}, see above. By
         Nemenyi's test, which the paper uses, average ranks must differ by
-        {told.difference:.2f}: the printed ones differ by {apart(told):.2f}, and the paper's own
+        {told.difference:.2f}: the printed ones differ by
+        {difference_of_ranks(told):.2f}, and the paper's own
         first group connects the two; ours differ by
-        {apart(held):.2f} held-out. Nemenyi's p: {p_of(between(told))} printed,
-        {p_of(between(held))} ours.""",
+        {difference_of_ranks(held):.2f} held-out. Nemenyi's p: {p_of(p_of_ranks(told))} printed,
+        {p_of(p_of_ranks(held))} ours.""",
     )

@@ -93,7 +93,7 @@ def theory(settings: Settings) -> Iterator[Claim]:
         "NR-RLS asymptotically recovers the optimal Bayes classifier (Lemma 3.5)",
         assess(learned["x decided unlike Bayes"] == "0"),
         f"""Its own proof shows the *weighted* Bayes classifier, which is another one where classes
-        are unequal. With {100 * P.mean():.0f} % positives NR-RLS decides
+        are unequal. With {100 * P.mean():.0f}% positives NR-RLS decides
         {learned["x decided unlike Bayes"]} of {len(P)} values of x unlike the optimal one. It errs
         on {float(learned["error rate"]):.3f} of the rows, the optimal one on
         {float(bayes["error rate"]):.3f}; the mean error of the classes is
@@ -104,7 +104,7 @@ def theory(settings: Settings) -> Iterator[Claim]:
         "The minimiser of eq. (27) is eq. (28)",
         FAILS,
         f"""As printed, the integrand has no label: w₋ (−1 − f)² + w₊ (1 − f)² is smallest at one
-        number for all x, {constant():.3f} with {100 * P.mean():.0f} % positives, and that decides
+        number for all x, {constant():.3f} with {100 * P.mean():.0f}% positives, and that decides
         for one class always (mean error of the classes
         {float(flat["mean error of the classes"]):.3f}). With the indicator of the class in each
         term, as eq. (25) has it by w(y), eq. (28) follows.""",
@@ -120,8 +120,9 @@ def theory(settings: Settings) -> Iterator[Claim]:
     yield Claim(
         "The multiclass extension costs O(2cd²) (appendix B)",
         assess(grows < 1.3 and not cubic, PARTLY if grows < 1.3 else FAILS),
-        f"""The copies cost c^{grows:.2f} ({float(first[name]):.0f} µs a row for {first["classes"]},
-        {float(last[name]):.0f} for {last["classes"]}), but each d³ as printed, as above.""",
+        f"""The copies cost c^{grows:.2f} ({float(first[name]):.0f} µs per row for
+        {first["classes"]}, {float(last[name]):.0f} for
+        {last["classes"]}), but each d³ as printed, as above.""",
     )
     from_ls, from_last = _never_updated()
     bound = 10.0 ** np.ceil(np.log10(2.0 * from_last))  # rounding differs between machines
@@ -150,7 +151,7 @@ def _several_classes(settings: Settings) -> Iterator[Claim]:
     yield Claim(
         "NR-RLS can easily be extended to several classes (Lemma 3.5, appendix B)",
         assess(min(same) > 0.99, PARTLY),
-        f"""It can: copies and one set of moments answer alike on {100 * min(same):.1f} % of the
+        f"""It can: copies and one set of moments answer alike on {100 * min(same):.1f}% of the
         rows or more. The paper has no figure for it. Held-out accuracy on sets that scikit-learn
         bundles: {told}. NR-RLS is first on {sum(first)} of {len(first)}: one against the rest masks
         a class that lies between others.""",

@@ -21,7 +21,7 @@ DRIFT = ("pima-diabetes", "wdbc", "sonar", "ionosphere", "musk-clean-1", "ozone-
 INVERSES = "NR-RLS, inverses as printed"
 SYMMETRIC = "NR-RLS, made symmetric at every row"
 SHOWN = [*FAMILY, EXACT]
-ALPHA = {"LS": 0.5, "TER": 0.5, "IR-RLS": 0.5}  # tells bars of one colour apart
+ALPHA = {"LS": 0.5, "TER": 0.5, "IR-RLS": 0.5}  # separates bars of one color
 
 
 def weights(method: str, name: str) -> list[float]:

@@ -226,7 +226,7 @@ def _page(settings: Settings) -> str:
     return f"""# The ridge, the threshold, and what is left
 
 Mean held-out G-mean over {sets} sets, without the stand-ins, {settings.runs} runs of two folds.
-NR-RLS and RLS by their batch solutions, which they equal. b = 1e-4 where none is named.
+NR-RLS and RLS by their batch solutions, which they equal. b = 1e-4 unless another b is named.
 
 {tables.markdown(["variant", "mean G-mean"], rows)}
 
@@ -240,11 +240,11 @@ Paired differences of the sets' means, and Wilcoxon's p:
   {mean(found[NR]) - mean(found[approximate_name(PAPER_B)]):+.4f}, with the paper's b in AR-RLS
   {mean(found[WEAK]) - mean(found[AR]):+.4f}; Holm's p of these two
   {" and ".join(f"{p:.2g}" for p in holm.values())}. It was {mean(found[NR]) - mean(found[AR]):+.4f}
-  at unmatched ridges: {100 * share_of_exactness(settings):.0f} % of the lead is left. NR-RLS is
+  at unmatched ridges: {100 * share_of_exactness(settings):.0f}% of the lead is left. NR-RLS is
   ahead in {sum(gap > 0 for gap in sweep)} of the {len(sweep)} matched pairs from b = {RIDGES[0]:g}
   to {RIDGES[-1]:g}; the p-values in the table are not corrected.
 - **The threshold.** RLS with the same weights and its threshold at the midpoint of the class means
-  has {mean(found[MIDPOINT]):.3f}: {100 * share_of_threshold(settings):.0f} % of the lead of NR-RLS
+  has {mean(found[MIDPOINT]):.3f}: {100 * share_of_threshold(settings):.0f}% of the lead of NR-RLS
   over RLS.
 - **The linear discriminant.** With equal weight for both classes it is NR-RLS except for the ridge
   (docs/math.md has the proof). With the ridge: {mean(found[RIDGED]):.4f} against

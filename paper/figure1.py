@@ -62,8 +62,8 @@ def errors(method: str, order: int, seed: int = 0) -> tuple[int, int]:
     return int(wrong[y < 0].sum()), int(wrong[y > 0].sum())
 
 
-def drawn(seed: int):
-    """24 points of two normal laws, 7 of them nearer to the other mean, in the order drawn."""
+def draw_points(seed: int):
+    """Draw 24 points of two normal laws, 7 of them nearer to the other mean."""
     rng = np.random.default_rng([seed, 24])
     laws = [np.array(NEGATIVES), np.array(POSITIVES)]
     y = np.repeat([-1, 1], [len(law) for law in laws])
@@ -83,7 +83,7 @@ def draws(first: int) -> list[list[list[int]]]:
     """Mistakes on negatives and on positives of each method at each order, draw by draw."""
     found = []
     for seed in range(first, first + PIECE):
-        X, y = drawn(seed)
+        X, y = draw_points(seed)
         of_draw = []
         for r in ORDERS:
             Z = Polynomial(r).fit(X).transform(X)

@@ -70,7 +70,7 @@ class Settings:
         return self.out / "figures"
 
     @property
-    def tracked(self) -> bool:
+    def is_tracked(self) -> bool:
         """True if these are the settings of the tracked results."""
         return not (self.quick or self.full or self.stratified or self.scale_on != "train")
 

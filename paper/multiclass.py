@@ -160,7 +160,7 @@ The paper has no figures for several classes. Held-out accuracy and mean recall 
 the sets that scikit-learn bundles, {settings.runs} runs of two folds, features scaled to [0, 1] on
 the training half, one against the rest; RLS and NR-RLS by the batch solutions that they equal. The
 engine, which keeps one set of moments for all classes, answers as the copies of NR-RLS on
-{100 * min(float(by[ENGINE][2]) for by in right.values()):.1f} % of the rows or more. One linear
+{100 * min(float(by[ENGINE][2]) for by in right.values()):.1f}% of the rows or more. One linear
 discriminant for all classes is not one against the rest, which masks a class that lies between
 others: it is more often right than NR-RLS on {ahead} of these {len(BUNDLED)}. Best in bold.
 

@@ -44,7 +44,7 @@ def stage(settings: Settings) -> None:
     sets = comparable(found)
     scale = "all rows" if settings.scale_on == "all" else "the training half"
     guide = "CONTRIBUTING.md"
-    if settings.tracked:
+    if settings.is_tracked:
         guide = f"[{guide}](../{guide})"
     parts = [
         f"""# The paper, reproduced
@@ -52,30 +52,34 @@ def stage(settings: Settings) -> None:
 Every table and figure of Se-In Jang, "Deterministic Online Classification: Non-iteratively
 Reweighted Recursive Least-Squares for Binary Class Rebalancing", ICML 2023, from the code of this
 repository, with our figures next to the printed ones. The method is called NR-RLS. `make paper`
-writes all of it; {guide} describes how to run a part. This page is written by the last stages too.
+writes all of it, including this page. {guide} describes how to run a part.
+
 [report.html](report.html) has all of it on one page, and [claims.md](claims.md)
 {"figures on" if settings.quick else "an assessment of"} each claim.
 
 ## What was run
 
 {settings.runs} runs of two folds (seeds 0 to {settings.runs - 1}) on {len(settings.sets)} data
-sets, folds {"stratified" if settings.stratified else "not stratified"}, features scaled to [0, 1]
-on {scale}, order 1 with a constant feature, b = 1e-4, one pass in shuffled order. Every method is
-evaluated by two protocols:
+sets. The folds are {"stratified" if settings.stratified else "not stratified"}. The features are
+scaled to [0, 1] on {scale}, of order 1, with a constant. The ridge is b = 1e-4. Each run is one
+pass in shuffled order. Every method is evaluated by two protocols:
 
 - **held-out**: the final model on the other half;
 - **progressive**: each row of the training half scored just before it is learned.
 
-The repository does not contain the data sets. `python -m paper data list` lists them, `python -m
-paper data show NAME` describes one and its raw files, and `python -m paper data prepare DIR`
-encodes raw files, checks shape and checksum and writes `NAME.csv.gz` into the folder named by
-`COUNTERPOISE_DATA`, or into the cache folder. `paper.datasets.load(NAME)` then returns rows and
-labels.
+The repository does not contain the data sets:
 
-Mean G-mean ± mean deviation over the folds (mean rank among these eight) over the {len(sets)} sets
-that are the paper's; the three 20 Newsgroups sets are stand-ins, and left out of every average and
-test on this page. "Tuned": parameters picked on each fold by the progressive G-mean of its training
-half ([results/tuned.md](results/tuned.md)). Best in bold.
+- `python -m paper data list` lists them;
+- `python -m paper data show NAME` describes one and its raw files;
+- `python -m paper data prepare DIR` encodes raw files, checks shape and checksum, and writes
+  `NAME.csv.gz` into the folder `COUNTERPOISE_DATA`, or into the cache folder.
+
+`paper.datasets.load(NAME)` then returns rows and labels.
+
+The table has mean G-mean ± mean deviation over the folds, and the mean rank among these eight in
+brackets, over the paper's {len(sets)} sets. The three 20 Newsgroups sets are not the paper's texts:
+they are left out of every average and test on this page. "Tuned": parameters picked on each fold by
+the progressive G-mean of its training half ([results/tuned.md](results/tuned.md)). Best in bold.
 
 {tables.markdown(AVERAGES, _averages(settings, found))}"""
     ]
@@ -133,7 +137,10 @@ def _agrees(settings: Settings, found: Cells) -> str:
 
 def _differs(settings: Settings, found: Cells) -> str:
     one = comparisons(settings)["gmean-held-out"]
-    parts = ["## What does not, and what we think why", _describe_mixed_rules(settings, found, one)]
+    parts = [
+        "## What does not agree, and likely reasons",
+        _describe_mixed_rules(settings, found, one),
+    ]
     parts += [_confounds(settings), _acog(settings), _misses(settings, found)]
     times, drift = read(settings), worst_drift(settings)
     ratio = np.array([t["NR-RLS"] / t["RLS"] for t in times.values()])
@@ -161,19 +168,19 @@ table is not a check. Sets within the printed ± with each:
 {", ".join(f"{kind} {n}" for kind, n in near.items())} of {len(weights)}
 ([results/readings.md](results/readings.md)).
 
-**NR-RLS as printed costs d³** a sample, for it solves a general system, and takes
+**NR-RLS as printed costs d³** per sample, because it solves a general system, and takes
 {ratio.min():.0f} to {ratio.max():.0f} times as long as RLS here. It also loses the symmetry of its
-inverse and drifts: after one half its coefficients are up to {drift[INVERSES]:.0e} from those of
-the batch solution, relatively, with explicit inverses as printed, up to {drift["NR-RLS"]:.0e} as
-`online.NRRLS` computes it, and up to {drift[EXACT]:.0e} by our engine
-([results/coefficients.md](results/coefficients.md)), which takes {1 / engine.max():.2f} to
+inverse and drifts. After one half, the largest relative difference of its coefficients from the
+batch solution is {drift[INVERSES]:.0e} with explicit inverses as printed. It is
+{drift["NR-RLS"]:.0e} as `online.NRRLS` computes it, and {drift[EXACT]:.0e} by our engine
+([results/coefficients.md](results/coefficients.md)). Our engine takes {1 / engine.max():.2f} to
 {1 / engine.min():.2f} times the time of that recursion.
 
 **The theory.** Lemma 3.5 holds for the *weighted* Bayes classifier, and eq. (27) does not have the
 indicator of the class ([results/bayes.md](results/bayes.md)).
 
-**20 Newsgroups** (rows 24 to 26) are stand-ins: the paper's reduction of the texts to three
-features is unpublished, so those rows are not to be compared.
+**20 Newsgroups** (rows 24 to 26) cannot be compared: the paper's reduction of the texts to three
+features is unpublished, so these rows use another one.
 
 **Categories and missing values** are coded as [results/table2.md](results/table2.md) and
 `python -m paper data show NAME` describe. Where the paper coded them otherwise, its figures differ.
@@ -203,14 +210,15 @@ def _describe_mixed_rules(settings: Settings, found: Cells, one: Comparison) -> 
         if m != "ACOG"
     )  # fmt: skip
     p = {rule: pairs(settings, rule) for rule in RULES}
-    return f"""**Mixed rules.** The printed figures of {names(clear)} look like progressive ones: by
-that rule the means, the number of sets within ± and the spread are all nearer, the means
-significantly (of ACOG: the number of sets, by the best reading of each rule). {other}Mean
-distance of our G-means from the printed, held-out / progressive: {away}; ACOG is within ± on
-{best[0]} / {best[1]} sets at best. So for {names(clear)} the table most likely compares
-progressive figures with
-held-out figures of the least-squares family, which had learned everything before it was
-evaluated. By one protocol the average rank of NR-RLS is {one.average["NR-RLS"]:.2f} held-out,
+    return f"""**Mixed rules.** The printed figures of {names(clear)} look like progressive ones.
+By that rule the means, the number of sets within ± and the spread are all nearer, and the means
+significantly. For ACOG the number of sets is nearer, by the best reading of each rule. {other}Mean
+distance of our G-means from the printed, held-out / progressive: {away}. ACOG is within ± on
+{best[0]} / {best[1]} sets at best.
+
+So the table most likely compares progressive figures of {names(clear)} with held-out figures of
+the least-squares family. That family had learned everything before it was evaluated. By one
+protocol the average rank of NR-RLS is {one.average["NR-RLS"]:.2f} held-out,
 printed {told["NR-RLS"]["rank"]},
 and AROW's is {one.average["AROW"]:.2f}, printed {told["AROW"]["rank"]} (critical difference
 {one.difference:.2f}). By pairs, Wilcoxon's p of NR-RLS against each with Holm's correction,
@@ -245,12 +253,12 @@ unequal classes. Mean held-out G-means, and Wilcoxon's p over the sets:
 
 {tables.markdown(["what is compared", "first", "second", "p"], rows)}
 
-{100 * confounds.share_of_exactness(settings):.0f} % of the lead of NR-RLS over AR-RLS is left at
-ridges that are the same on every fold, and {100 * confounds.share_of_threshold(settings):.0f} % of
-its lead over RLS is the threshold. With a constant feature NR-RLS *is* the linear
+{100 * confounds.share_of_exactness(settings):.0f}% of the lead of NR-RLS over AR-RLS is left if
+both have one ridge on each fold. {100 * confounds.share_of_threshold(settings):.0f}% of its
+lead over RLS is the threshold. With a constant feature NR-RLS *is* the linear
 discriminant with equal priors, except for its ridge. Its accuracy is {right["NR-RLS"]:.4f}, that of
 RLS
-{right["RLS"]:.4f}: balancing is for both classes alike, not for the number of right answers
+{right["RLS"]:.4f}: balancing serves both classes equally, not the number of correct predictions
 ([results/confounds.md](results/confounds.md))."""
 
 
@@ -269,13 +277,14 @@ def _acog(settings: Settings) -> str:
     by = tuned.read(settings)
     default, picked = (tuned.averages(by, f"{k} {RULES[0]}") for k in ("default", "tuned"))
     return f"""**ACOG**'s settings are not stated. With loss I, a learning rate of 0.1 and class
-totals known in advance its progressive figures are within the printed ± on
-{fits[known, RULES[1]][0]} of {sets} sets; the best of {len(acog.READINGS)} readings (loss
-{best[0]}, learning rate {best[1]:g}, ρ of the {best[2]}) on {by_count[best][0]}
+totals in advance, its progressive figures are within the printed ± on
+{fits[known, RULES[1]][0]} of {sets} sets. The best of {len(acog.READINGS)} readings (loss
+{best[0]}, learning rate {best[1]:g}, ρ of the {best[2]}) is within ± on {by_count[best][0]}
 ([results/acog.md](results/acog.md)). Mean held-out G-mean: {np.mean(told):.3f} with those settings,
 {default["ACOG"]:.3f} with our defaults, {picked["ACOG"]:.3f} tuned. All methods tuned:
-{format_values(sort_values({m: v for m, v in picked.items() if m in TABLE_3}))}. That order decides
-nothing about NR-RLS and AR-RLS: what picks, the progressive G-mean, favors a ridge that decays."""
+{format_values(sort_values({m: v for m, v in picked.items() if m in TABLE_3}))}. That order does
+not decide between NR-RLS and AR-RLS: the progressive G-mean, which picks, favors a ridge that
+decays."""
 
 
 def _misses(settings: Settings, found: Cells) -> str:
@@ -310,6 +319,6 @@ def _files(settings: Settings) -> list[list[str]]:
         if written:
             rows.append([", ".join(f"[{p}](results/{p}.md)" for p in written), what])
     rows += [list(row) for row in FILES]
-    if settings.tracked:
+    if settings.is_tracked:
         rows.append(["`printed/*.csv`", "the paper's tables as printed"])
     return rows

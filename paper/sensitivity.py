@@ -78,8 +78,8 @@ weigh 1 in all, than in RLS, whose rows weigh 1.
 
 {tables.markdown(["b", *(f"{b:g}" for b in RIDGES)], by_b)}
 
-Weight of the positive class times a factor, b = 1e-4; factor 1 is NR-RLS. The factor 1 or a
-neighbour (0.71, 1.41) is the best of these on {sum(0.7 < f < 1.5 for f in best)} of {len(best)}
+Weight of the positive class times a factor, b = 1e-4; factor 1 is NR-RLS. The factor 1 or one
+next to it (0.71, 1.41) is the best of these on {sum(0.7 < f < 1.5 for f in best)} of {len(best)}
 sets.
 
 {tables.markdown(["factor", *(f"{f:g}" for f in FACTORS)], by_weight)}

@@ -40,8 +40,8 @@ def stage(settings: Settings) -> None:
 The first four columns are the paper's. Exact rules depend on the order of rows by rounding only;
 "stochastic" in the paper means that a rule depends on it, not that it draws random numbers.
 NR-RLS as printed solves a general d × d system for every row, which is
-d³, not the printed 2d². `BalancedRidgeClassifier` has the weights of NR-RLS for d² a row where
-they are not asked for, and d³/6 where they are.
+d³, not the printed 2d². `BalancedRidgeClassifier` has the weights of NR-RLS. A row costs d² if
+they are not requested, and d³/6 if they are.
 
 {tables.markdown(head, rows, left=7)}
 """

@@ -44,7 +44,7 @@ class Cell:
         return self.difference / (np.sqrt(2.0) * max(self.error, FLOOR))
 
     @property
-    def within(self) -> bool:
+    def is_within(self) -> bool:
         """Return True if the difference is at most the printed deviation and 0.001."""
         return abs(self.difference) <= self.printed_deviation + ROUNDING
 
@@ -79,12 +79,12 @@ def misses(found: dict[tuple[str, str, str], Cell], method: str) -> list[Cell]:
     """Sets, the stand-ins aside, where the held-out mean is not within the printed deviation."""
     return [
         cell for (rule, _, m), cell in found.items()
-        if rule == RULES[0] and m == method and not cell.within and cell.number not in STAND_INS
+        if rule == RULES[0] and m == method and not cell.is_within and cell.number not in STAND_INS
     ]  # fmt: skip
 
 
 def disagreement(settings: Settings) -> dict[str, tuple[float, int]]:
-    """Largest difference in G-mean from NR-RLS on any fold, and on how many sets that is known."""
+    """Largest difference in G-mean from NR-RLS on any fold, and the number of sets that have it."""
     found: dict[str, tuple[float, int]] = {}
     for by_set in gmeans.read(settings).values():
         for other in ("TER", "IR-RLS", EXACT):
@@ -127,7 +127,7 @@ def match_protocols(found: dict[tuple[str, str, str], Cell]) -> dict[str, Protoc
         away = [np.array([abs(c.difference) for c in cells]) for cells in own]
         result[m] = ProtocolMatch(
             tuple(float(np.mean(values)) for values in away),
-            tuple(sum(c.within for c in cells) for cells in own),
+            tuple(sum(c.is_within for c in cells) for cells in own),
             tuple(float(np.mean([c.deviation for c in cells])) for cells in own),
             float(np.mean([c.printed_deviation for c in own[0]])),
             wilcoxon_p(*away),
@@ -192,7 +192,7 @@ def stage(settings: Settings) -> None:
     rows = [
         [c.number, c.name, c.rule, c.method, f"{c.mean:.4f}", f"{c.deviation:.4f}", f"{c.rank:g}",
          f"{c.printed:.3f}", f"{c.printed_deviation:.3f}", f"{c.printed_rank:g}",
-         f"{c.difference:+.4f}", f"{c.z:+.1f}", "yes" if c.within else "no"]
+         f"{c.difference:+.4f}", f"{c.z:+.1f}", "yes" if c.is_within else "no"]
         for c in found.values()
     ]  # fmt: skip
     tables.write_csv(settings.results / "table3.csv", head, rows)

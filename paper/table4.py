@@ -10,7 +10,7 @@ from .jobs import Settings, run
 from .methods import LARGE
 from .times import COLUMNS, PREFIXES, WIDE_METHODS, WIDTHS, growth, training_times, width_times
 
-ODD = 21  # German, whose printed times are unlike those of its neighbours
+ODD = 21  # German, whose printed times are unlike those of the sets next to it
 
 
 def stage(settings: Settings) -> None:
@@ -198,15 +198,15 @@ though the paper ranks it in Figure 3(b).
 
 ## What is odd in the printed table
 
-- **German (21)** is printed much slower than its neighbours. Times of a row over those of sets 20
-  and 22, interpolated at its 24 features: {odd}. The least-squares family alone is hit, so the set
-  was perhaps run with other features, or next to other work.{here}
+- **German (21)** is printed much slower than the sets next to it. Times of a row over those of
+  sets 20 and 22, interpolated at its 24 features: {odd}. The least-squares family alone is hit, so
+  the set was perhaps run with other features, or next to other work.{here}
 - **Monks-3 (1)** is printed slower than Monks-1 (2), which has as many rows and features. One over
   the other: {late}. It was the first to run: most likely the time of a warm-up.
 
 ## The cost of width
 
-Microseconds for each row of made-up streams of d features. The power of d over the three widest:
+Microseconds per row of synthetic streams of d features. The power of d over the three widest:
 {powers}.
 
 {tables.markdown(["d", *WIDE_METHODS], widths, left=1)}

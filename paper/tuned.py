@@ -1,8 +1,9 @@
 """Every method with its defaults, and with parameters picked inside the training half.
 
 A parameter is picked on each fold by the progressive G-mean of its training half, which an online
-learner can know; the held-out half is touched once, by what was picked. LIBOL's grids where LIBOL
-has one; LIBOL itself picks by the number of mistakes, which on skewed sets is another wish.
+learner can compute. The picked parameters are then evaluated on the held-out half, once. Grids are
+those of LIBOL where it has one. LIBOL itself picks by the number of mistakes, which on imbalanced
+sets is another aim.
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ hindsight, so it favors methods with larger grids. The progressive G-mean counts
 model has learned little, so it favors a ridge that decays relative to the rows: RLS and AR-RLS have
 such a ridge, NR-RLS does not. The tuned columns do not decide between them. Best in bold.
 
-{tables.markdown(["method", "tried beside the default", *columns, "picked most (folds)"], rows, 2)}
+{tables.markdown(["method", "tried next to the default", *columns, "picked most (folds)"], rows, 2)}
 
 Held-out by set, default / tuned:
 

@@ -79,7 +79,7 @@ def batch_scores(X, y, at, ridge=None, scale="standard", intercept="penalized", 
         Z, Z_at = scaler.transform(X), scaler.transform(at)
     labels, n = np.unique(y, return_counts=True)
     if len(labels) > 2 and multi_class == "lda":
-        return centred(_discriminant(Z, y, Z_at, ridge, intercept))
+        return center_scores(_discriminant(Z, y, Z_at, ridge, intercept))
     if intercept == "penalized":
         Z, Z_at = (np.column_stack([np.ones(len(A)), A]) for A in (Z, Z_at))
     free = intercept == "free"
@@ -109,7 +109,7 @@ def _discriminant(Z, y, Z_at, ridge, intercept):
     return (1.0 - part) * (Z_at @ model.coef_.T + model.intercept_ - np.log(priors))
 
 
-def centred(scores):
+def center_scores(scores):
     """Return scores less the mean of their row; scores of two classes are unchanged."""
     return scores if scores.ndim == 1 else scores - scores.mean(axis=1, keepdims=True)
 
@@ -135,7 +135,7 @@ def data_set(name):
         pytest.skip(str(error))
 
 
-def refitted(X, y, t, options, delay=0):
+def score_by_refit(X, y, t, options, delay=0):
     """Return the score of row t by a fit on the rows whose labels had arrived."""
     known = max(t - delay, 0)
     labels = np.unique(y)
@@ -152,14 +152,14 @@ def assert_progressive(X, y, options=None, delay=0, rows=None, tolerance=1e-8):
     scores = BalancedRidgeClassifier(**options).progressive_scores(X, y, delay=delay)
     scores = scores.reshape(len(y), -1)
     for t in range(len(y)) if rows is None else rows:
-        f = refitted(X, y, t, options, delay)
+        f = score_by_refit(X, y, t, options, delay)
         known = np.isfinite(f)  # a class that has not been seen scores −∞
         np.testing.assert_array_equal(scores[t][~known], f[~known])
         off = np.abs(scores[t][known] - f[known])
         assert (off <= tolerance * np.maximum(1.0, np.abs(f[known]))).all(), (t, scores[t], f)
 
 
-def crossed(rows=700, seed=0, threshold=0.0):
+def make_product_classes(rows=700, seed=0, threshold=0.0):
     """Return rows of 3 features, and classes that only a product of two features separates."""
     X = np.random.default_rng(seed).standard_normal((rows, 3))
     return X, (X[:, 0] * X[:, 1] > threshold).astype(int)

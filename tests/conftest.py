@@ -104,7 +104,7 @@ def pytest_collection_modifyitems(items):
         if starts_programs or item.path.as_posix().endswith(SLOW_EXAMPLES):
             item.add_marker("slow")
         name = item.nodeid.split("[")[0]
-        item.stash[FIRST] = name not in seen
+        item.stash[IS_FIRST_CASE] = name not in seen
         seen.add(name)
     # Groups for one worker come first, or the other worker would wait for them at the end.
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
@@ -144,11 +144,11 @@ def pytest_terminal_summary(terminalreporter, config):
 # Coverage: it makes Python half as slow again, most tests have many cases, and slow tests run
 # code that other tests have run.
 
-FIRST = pytest.StashKey[bool]()
+IS_FIRST_CASE = pytest.StashKey[bool]()
 
 
 @contextmanager
-def traced(tracers):
+def use_tracers(tracers):
     """Use the tracers of coverage for this thread and for new ones, or none."""
     before = sys.gettrace(), threading.gettrace()
     for one, tracer in zip((sys, threading), tracers, strict=True):
@@ -168,7 +168,7 @@ coverage = NO_TRACERS
 def pytest_collection(session):
     """Trace the imports of one worker: the imports of the others are the same."""
     worker = getattr(session.config, "workerinput", {"workerid": "gw0"})["workerid"]
-    with traced((sys.gettrace(), threading.gettrace()) if worker == "gw0" else NO_TRACERS):
+    with use_tracers((sys.gettrace(), threading.gettrace()) if worker == "gw0" else NO_TRACERS):
         return (yield)
 
 
@@ -176,7 +176,7 @@ def pytest_collection(session):
 def pytest_runtestloop():
     """Trace nothing between tests."""
     global coverage
-    with traced(NO_TRACERS) as coverage:
+    with use_tracers(NO_TRACERS) as coverage:
         return (yield)
 
 
@@ -187,6 +187,6 @@ def pytest_runtest_protocol(item):
     Tests that send signals are not traced: a signal raised within coverage leaves its lock taken.
     """
     signals = hasattr(getattr(item, "module", None), "signal")
-    wanted = item.stash[FIRST] and not signals and not item.get_closest_marker("slow")
-    with traced(coverage if wanted else NO_TRACERS):
+    wanted = item.stash[IS_FIRST_CASE] and not signals and not item.get_closest_marker("slow")
+    with use_tracers(coverage if wanted else NO_TRACERS):
         return (yield)

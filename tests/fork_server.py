@@ -81,7 +81,7 @@ class ForkServer:
         """Run ``python ARGUMENTS`` to its end; return its exit code and output as text."""
         with self.start(arguments, **{"stdin": PIPE, **options}) as program:
             out, err = program.communicate(data)
-        return Ended(program.returncode, out.decode(), err.decode())
+        return ProgramResult(program.returncode, out.decode(), err.decode())
 
     def line(self, arguments):
         """Return a shell command that runs ``python ARGUMENTS``."""
@@ -89,7 +89,7 @@ class ForkServer:
         return " ".join(f"'{word}'" for word in words)
 
 
-class Ended:
+class ProgramResult:
     """Exit code and output of a program."""
 
     def __init__(self, code, out, err):
@@ -267,7 +267,7 @@ def warm(modules):
     os.wait()  # OpenBLAS ends its threads at a fork, and starts others when it needs them
     threads = [Path(f"/proc/self/task/{task}/comm").read_text().strip()
                for task in os.listdir("/proc/self/task")]  # fmt: skip
-    others = [name for name in threads if name != "jemalloc_bg_thd"]  # which knows about forks
+    others = [name for name in threads if name != "jemalloc_bg_thd"]  # which handles forks
     assert len(others) == 1, f"a fork would lose threads: {threads}"
     gc.collect()
     gc.freeze()

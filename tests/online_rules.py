@@ -18,8 +18,8 @@ from counterpoise.online import (
 )
 
 
-def begun(rule, d):
-    """A rule that knows its labels and its width, and nothing else."""
+def make_rule(rule, d):
+    """Return a rule with labels and d features, before its first row."""
     rule.classes_, rule.n_features_in_ = np.array([-1.0, 1.0]), d
     rule._state = rule._begin(d + rule.fit_intercept)
     rule._state.tau = rule.tau

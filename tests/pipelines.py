@@ -1,9 +1,9 @@
-"""Pipelines into ``counterpoise learn -`` that are stopped as Ctrl-C stops them, as a program.
+"""Program that interrupts pipelines into ``counterpoise learn -``, as Ctrl-C does.
 
-``python pipelines.py FORMATS COUNT SEED`` makes a stream in each format; a producer writes it
-into a learner, both in a process group of their own. A signal to the group stops them, again and
-again, until COUNT signals were sent; after some of them the stream comes to its end. Each time its
-files must be those of an undisturbed run. Processes are forked, because forks start quickly.
+``python pipelines.py FORMATS COUNT SEED`` makes a stream in each format. A producer writes it into
+a learner; both are in one process group. COUNT signals are sent to the group. After some of them
+the stream is completed, and its files must equal those of an uninterrupted run. Processes are
+forked, because forks start quickly.
 """
 
 import fcntl
@@ -39,7 +39,7 @@ FORMATS = (
 
 
 def content(kind):
-    """The stream as bytes."""
+    """Return the stream as bytes."""
     rng = np.random.default_rng(0)
     y = rng.integers(9, 12, ROWS)
     table = pd.DataFrame(
@@ -72,8 +72,8 @@ def content(kind):
     return data
 
 
-def forked(group, work):
-    """Run something in a process of its own, of that group or, if that is 0, of a new one."""
+def fork_process(group, work):
+    """Run a function in another process, in a process group; 0 starts a new group."""
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # what Python does after a fork swallows them
     child = os.fork()
     if child:
@@ -112,67 +112,67 @@ def learn(folder, kind, source, every):
 
 
 def pipeline(folder, kind, data, every, interrupt=None, first=True):
-    """Run both; ``interrupt(group, learner, pipe)`` is called when the producer has written all."""
+    """Run producer and learner; call ``interrupt(group, learner, pipe)`` after the last write."""
     source, out = os.pipe()
-    heard, told = os.pipe()
+    signal_in, signal_out = os.pipe()
 
     def write():
         os.close(source)
-        os.close(heard)
+        os.close(signal_in)
         left = data
         while left:
             left = left[os.write(out, left) :]
-        os.write(told, b".")
+        os.write(signal_out, b".")
         if interrupt is not None:
             signal.pause()
 
     def read():
-        for descriptor in (out, heard, told):
+        for descriptor in (out, signal_in, signal_out):
             os.close(descriptor)
         learn(folder, kind, source, every)
 
     works = [read, write] if first else [write, read]
-    group = forked(0, works[0])
-    children = [group, forked(group, works[1])]
+    group = fork_process(0, works[0])
+    children = [group, fork_process(group, works[1])]
     learner, producer = children if first else children[::-1]
     os.close(out)
-    os.close(told)
+    os.close(signal_out)
     if interrupt is not None:
-        os.read(heard, 1)  # an event: all is in the pipe, or the learner has gone
+        os.read(signal_in, 1)  # all is in the pipe, or the learner has ended
         interrupt(group, learner, source)
     os.close(source)
-    os.close(heard)
+    os.close(signal_in)
     os.waitpid(producer, 0)
     return os.waitstatus_to_exitcode(os.waitpid(learner, 0)[1])
 
 
-def drained(pipe, learner):
-    """Wait until the learner has taken all that is in the pipe, or has gone."""
+def wait_for_read(pipe, learner):
+    """Wait until the pipe is empty or the learner has ended."""
     while (
-        states(learner) != {"Z"}
+        thread_states(learner) != {"Z"}
         and struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4))[0]
     ):
         time.sleep(0.001)
 
 
-def idle(process):
-    """Wait until the learner waits, as far as can be told."""
-    looks = 0
-    while looks < 5:
+def wait_for_idle(process):
+    """Wait until all threads of a process sleep five times in a row."""
+    times_idle = 0
+    while times_idle < 5:
         time.sleep(0.005)
-        looks = looks + 1 if states(process) <= {"S", "Z"} else 0
+        times_idle = times_idle + 1 if thread_states(process) <= {"S", "Z"} else 0
 
 
-def saved(path, process, times):
-    """Wait until the model was saved so often, or the learner has gone."""
+def wait_for_save(path, process, times):
+    """Wait until the model was saved n times, or the learner has ended."""
     seen = set()
-    while len(seen) <= times and states(process) != {"Z"}:
+    while len(seen) <= times and thread_states(process) != {"Z"}:
         with suppress(FileNotFoundError):
             seen.add(path.stat().st_mtime_ns)
 
 
-def states(process):
-    """What the threads of a process are doing: S is waiting, Z is dead."""
+def thread_states(process):
+    """Return the states of the threads of a process: S is sleeping, Z is dead."""
     found = set()
     for stat in Path(f"/proc/{process}/task").glob("*/stat"):
         with suppress(OSError):
@@ -180,14 +180,14 @@ def states(process):
     return found
 
 
-def cut(data, rng, kind, least):
-    """Where the stream is to break off: anywhere, or at the end of a line."""
+def choose_end(data, rng, kind, least):
+    """Return a position to end the stream: any, or the end of a line."""
     place = rng.randrange(least, len(data) + 1)
     return place if not kind.endswith("-lines") else data.rindex(b"\n", 0, max(place, 100)) + 1
 
 
-def taken(folder):
-    """The bytes of the model and of its metrics, which go."""
+def take_files(folder):
+    """Return the bytes of the model and of its metrics, and delete the files."""
     files = [folder / "m", folder / "m.jsonl"]
     result = [file.read_bytes() for file in files if file.exists()]
     for file in files:
@@ -202,30 +202,33 @@ def rows_of(folder):
     return record.mark.rows
 
 
-def disturbed(kind, count, seed):
-    """Stop a stream of that format so often; print what came of it."""
+def interrupt_stream(kind, count, seed):
+    """Stop a stream of a format ``count`` times, and print the result."""
     rng, data, finished, stopped = random.Random(f"{kind} {seed}"), content(kind), 0, 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "t.parquet").write_bytes(data)
         rest = b"" if kind == "parquet" else data
         assert pipeline(folder, kind, rest, 10**6) == 0, (folder / "said").read_text()
-        whole = taken(folder)
+        whole = take_files(folder)
         for sent in range(1, count + 1):
             number = rng.choice([signal.SIGINT, signal.SIGTERM])
 
             def interrupt(group, learner, pipe, number=number):
                 if kind == "parquet":
-                    saved(folder / "m", learner, rng.randrange(5))
+                    wait_for_save(folder / "m", learner, rng.randrange(5))
                 else:
-                    for wait in (lambda: drained(pipe, learner), lambda: idle(learner)):
+                    for wait in (
+                        lambda: wait_for_read(pipe, learner),
+                        lambda: wait_for_idle(learner),
+                    ):
                         if rng.random() < 0.8:
                             wait()
                 os.killpg(group, number)
 
             every, before = rng.choice([1, 10**6]), rows_of(folder)
             least = len(data) * before // ROWS  # most of the time further than last time
-            part = b"" if kind == "parquet" else data[: cut(data, rng, kind, least)]
+            part = b"" if kind == "parquet" else data[: choose_end(data, rng, kind, least)]
             code = pipeline(folder, kind, part, every, interrupt, rng.random() < 0.5)
             said = (folder / "said").read_text()
             assert "Traceback" not in said, said
@@ -235,7 +238,7 @@ def disturbed(kind, count, seed):
                 sys.exit(f"{kind}, signal {sent}: {now} rows after {before}, code {code}\n{said}")
             if rng.random() < 0.5 or sent == count:
                 code = pipeline(folder, kind, rest, 10**6)
-                if code or taken(folder) != whole:
+                if code or take_files(folder) != whole:
                     sys.exit(f"{kind}, signal {sent}: code {code}, other bytes\n{said}")
                 finished += 1
         left = sorted(path.name for path in folder.iterdir())
@@ -249,4 +252,4 @@ def disturbed(kind, count, seed):
 if __name__ == "__main__":
     import_commands()
     for word in sys.argv[1].split(","):
-        disturbed(word, int(sys.argv[2]), int(sys.argv[3]))
+        interrupt_stream(word, int(sys.argv[2]), int(sys.argv[3]))

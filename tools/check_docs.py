@@ -48,13 +48,15 @@ def broken_links():
         *ROOT.glob("paper/**/*.md"),
     ]:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
-            made = target.startswith(("gallery/", "made/", "../made/"))  # while the site is built
-            if not made and "://" not in target and not (page.parent / target).exists():
+            is_built = target.startswith(
+                ("gallery/", "made/", "../made/")
+            )  # while the site is built
+            if not is_built and "://" not in target and not (page.parent / target).exists():
                 yield f"{page.relative_to(ROOT)}: {target} does not exist"
 
 
 def wrong_layers():
-    """Yield layers and packages that CONTRIBUTING.md does not have as pyproject.toml does."""
+    """Yield layers and packages of pyproject.toml that CONTRIBUTING.md does not have."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
@@ -79,7 +81,7 @@ def public():
             yield module, name, getattr(module, name)
 
 
-def unshown():
+def names_without_example():
     """Yield public names without an example; a value has it in the docstring of its module."""
     for module, name, thing in public():
         value = not (inspect.isroutine(thing) or inspect.isclass(thing))
@@ -88,7 +90,7 @@ def unshown():
             yield f"{module.__name__}.{name}: has no example"
 
 
-def unlisted():
+def imports_of_private_names():
     """Yield names that pages and examples import although they are not public."""
     known = {f"{module.__name__}.{name}" for module, name, _ in public()} | set(PUBLIC)
     pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/start/*.md")]
@@ -102,7 +104,7 @@ def unlisted():
                     yield f"{page.relative_to(ROOT)}: {module}.{name} is not public"
 
 
-def called(name, thing):
+def public_members(name, thing):
     """Yield public methods and properties of a class, including those inherited from us."""
     for member, made in inspect.getmembers(thing):
         code = getattr(inspect.getattr_static(thing, member), "fget", made)
@@ -112,7 +114,7 @@ def called(name, thing):
             yield member
 
 
-def surface():
+def public_callables():
     """Yield name, callable and docstring of every public callable."""
     for module, name, thing in public():
         label = f"{module.__name__}.{name}"
@@ -121,15 +123,15 @@ def surface():
         elif inspect.isclass(thing):
             if name not in METHODS or "of" not in METHODS[name]:  # not made by its class method
                 yield label, thing.__init__, thing.__doc__
-            for member in called(name, thing):
+            for member in public_members(name, thing):
                 made = getattr(thing, member)
                 if inspect.isroutine(made):
                     yield f"{label}.{member}", made, inspect.getdoc(made)
 
 
-def undocumented():
+def undocumented_parameters():
     """Yield parameters and results without a sentence, and sentences without a parameter."""
-    for label, function, doc in surface():
+    for label, function, doc in public_callables():
         text = inspect.cleandoc(doc or "")
         if not text:
             yield f"{label}: has no docstring"
@@ -140,8 +142,8 @@ def undocumented():
         taken = {
             k for k, kind in kinds.items() if kind.name not in ("VAR_POSITIONAL", "VAR_KEYWORD")
         }
-        named = documented(text, "Parameters")
-        fields = documented(text, "Attributes") if function.__name__ == "__init__" else set()
+        named = documented_names(text, "Parameters")
+        fields = documented_names(text, "Attributes") if function.__name__ == "__init__" else set()
         if taken - named - fields or named - set(kinds):
             yield f"{label}: documented {sorted(named | fields)}, taken {sorted(taken)}"
         silent = signature.return_annotation in (None, "None", "NoReturn", inspect.Signature.empty)
@@ -150,7 +152,7 @@ def undocumented():
             yield f"{label}: does not describe its result"
 
 
-def documented(text, section):
+def documented_names(text, section):
     """Return the names in a section of a docstring."""
     found = re.search(rf"^{section}\n-+\n(.*?)(\n\n\w[^\n]*\n-+\n|\Z)", text, re.DOTALL | re.M)
     heads = re.findall(r"^\**(\w+(?:, \w+)*)(?: :|$)", found.group(1), re.M) if found else []
@@ -158,6 +160,12 @@ def documented(text, section):
 
 
 if __name__ == "__main__":
-    problems = [*broken_links(), *wrong_layers(), *undocumented(), *unshown(), *unlisted()]
+    problems = [
+        *broken_links(),
+        *wrong_layers(),
+        *undocumented_parameters(),
+        *names_without_example(),
+        *imports_of_private_names(),
+    ]
     print("\n".join(problems) or "documents: links, layers, parameters and examples are in order")
     sys.exit(bool(problems))

@@ -7,8 +7,8 @@
 4. No module has exactly one importer, unless its package lists it: it belongs to that importer.
 5. No function has more than 8 parameters, except public constructors and commands.
 
-``structure.toml`` has the exceptions to rules 2 to 5, each with its reason. A reason that is no
-longer needed is an error. With a folder as argument only the rules are checked, of that folder.
+``structure.toml`` has the exceptions to rules 2 to 5, each with its reason. A reason that is not
+needed is an error. With a folder as argument only the rules are checked, of that folder.
 """
 
 import ast
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src" / "counterpoise"
 # "--drop", or the start of an f-string; not a property of a style sheet.
 OPTION = re.compile(r"(?<![\w(-])--(?:[a-z][\w-]*(?![\w-]*:)|$)")
-# Public methods of named tuples, and what pyspark tells authors of estimators to use.
+# Public methods of named tuples, and what pyspark requires authors of estimators to use.
 PUBLIC = {"_asdict", "_field_defaults", "_fields", "_make", "_replace", "_dummy", "_resetUid"}
 MAX_LINES = 600
 MAX_PARAMETERS = 8
@@ -88,7 +88,7 @@ def single_importers(root, trees):
     names = {path: ".".join(("counterpoise", *path.with_suffix("").parts)) for path in trees}
     importers = {name: set() for path, name in names.items() if path.stem != "__init__"}
     for path, tree in trees.items():
-        for target in imported(tree):
+        for target in imported_modules(tree):
             for name in importers.keys() & {target}:
                 importers[name].add(path)
     for path, name in sorted(names.items()):
@@ -100,7 +100,7 @@ def single_importers(root, trees):
             yield str(path), f"only {next(iter(found))} imports it"
 
 
-def imported(tree):
+def imported_modules(tree):
     """Yield the modules of the package that a module may import."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -113,7 +113,7 @@ def imported(tree):
 def long_signatures(trees):
     """Yield functions with too many parameters, except public constructors and commands."""
     tables = (tree for path, tree in trees.items() if path.stem == "__init__")
-    public = {name for tree in tables for name in listed(tree)}
+    public = {name for tree in tables for name in public_names(tree)}
     for path, tree in trees.items():
         for node in ast.walk(tree):
             body = getattr(node, "body", None)
@@ -129,14 +129,14 @@ def long_signatures(trees):
                     yield f"{path}::{owner}{function.name}", f"{count} parameters"
 
 
-def listed(tree):
+def public_names(tree):
     """Yield the names in ``__all__``."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
             yield from ast.literal_eval(node.value)
 
 
-def unexcused(found, reasons):
+def excuse(found, reasons):
     """Yield findings without a reason, and reasons without a finding."""
     found = dict(found)
     yield from (f"{name}: {why}" for name, why in sorted(found.items()) if name not in reasons)
@@ -151,10 +151,10 @@ def problems(root, reasons):
         if path.parts[0] != "cli":
             yield from option_texts(path, tree)
     used = [found for path, tree in trees.items() for found in private_uses(path, tree)]
-    yield from unexcused(used, reasons.get("private_names", {}))
-    yield from unexcused(long_files(root), reasons.get("long_files", {}))
-    yield from unexcused(single_importers(root, trees), reasons.get("single_importer", {}))
-    yield from unexcused(long_signatures(trees), reasons.get("many_parameters", {}))
+    yield from excuse(used, reasons.get("private_names", {}))
+    yield from excuse(long_files(root), reasons.get("long_files", {}))
+    yield from excuse(single_importers(root, trees), reasons.get("single_importer", {}))
+    yield from excuse(long_signatures(trees), reasons.get("many_parameters", {}))
 
 
 def check_layers():

@@ -1,8 +1,8 @@
 """Build what is released: python tools/dist.py [--wheel]
 
 The sources of the last commit go into a tree of their own, where the links of the README become
-absolute, as a page of a package index needs them. From it come the sdist and, from the sdist alone,
-a wheel that is repaired to run on other machines.
+absolute, as a page of a package index needs them. The sdist is built from this tree. The wheel is
+built from the sdist alone, and repaired to run on other machines.
 """
 
 import re
@@ -18,8 +18,8 @@ DIST = ROOT / "dist"
 PICTURES = (".png", ".svg", ".gif")
 
 
-def absolute(text, home):
-    """A page whose relative links lead to the repository, and its pictures to their files.
+def make_links_absolute(text, home):
+    """Return a page whose relative links lead to the repository, and its pictures to their files.
 
     Parameters
     ----------
@@ -45,29 +45,29 @@ def run(*command, **options):
 
 
 def main():
-    """Build the sdist, and the wheel if it is asked for."""
+    """Build the sdist, and the wheel if it is requested."""
     urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
     DIST.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "counterpoise"
         run("git", "clone", "-q", ROOT, tree)
         page = tree / "README.md"
-        page.write_text(absolute(page.read_text(), urls["Homepage"]))
+        page.write_text(make_links_absolute(page.read_text(), urls["Homepage"]))
         author = ("-c", "user.name=counterpoise", "-c", "user.email=release@localhost")
-        run("git", *author, "commit", "-qam", "README with absolute links", cwd=tree)
+        run("git", *author, "commit", "-qam", "Use absolute links in README", cwd=tree)
         run(sys.executable, "-m", "build", "--sdist", "--outdir", DIST, tree)
     sdist = max(DIST.glob("*.tar.gz"), key=lambda path: path.stat().st_mtime)
     print(sdist.relative_to(ROOT))
     if "--wheel" in sys.argv:
         with tempfile.TemporaryDirectory() as folder:
-            tree = _unpacked(sdist, folder)
+            tree = _unpack(sdist, folder)
             run(sys.executable, "-m", "build", "--wheel", "--outdir", folder, tree)
             (wheel,) = Path(folder).glob("*.whl")
             run(sys.executable, "-m", "auditwheel", "repair", "-w", DIST, wheel)
     run(sys.executable, "-m", "twine", "check", "--strict", *DIST.iterdir())
 
 
-def _unpacked(sdist, folder):
+def _unpack(sdist, folder):
     shutil.unpack_archive(sdist, folder)
     return Path(folder) / sdist.name.removesuffix(".tar.gz")
 

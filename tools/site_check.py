@@ -1,8 +1,8 @@
 """Open every page of the site in Chromium: python tools/site_check.py [--pictures FOLDER]
 
-No page may write to the console, lack a resource, ask for anything outside the site, have a link
-that leads nowhere, or be wider than a telephone. Every public name must have a page with an
-example, and the search must find what users look for. It needs chromium and chromedriver.
+No page may write to the console, miss a resource, request anything outside the site, have a broken
+link, or be wider than a telephone. Every public name must have a page with an example, and the
+search must find common words. It needs chromium and chromedriver.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.support.ui import WebDriverWait
 
 SITE = Path(__file__).parents[1] / "build" / "site"
-SOUGHT = ("partial_fit", "half_life", "unlearn")
-LOOKED_AT = {
+SEARCH_TERMS = ("partial_fit", "half_life", "unlearn")
+PICTURED_PAGES = {
     "home": "docs/index.html",
     "guide": "docs/probabilities.html",
     "command": "docs/commands/learn.html",
@@ -38,8 +38,8 @@ return {links: [...document.querySelectorAll('a[href]')].map(a => a.href),
 """
 
 
-def browser():
-    """Chromium without a window, which keeps a record of its console and of its requests."""
+def start_browser():
+    """Start Chromium without a window, with a log of its console and of its requests."""
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or shutil.which("google-chrome")
     for word in ("--headless=new", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"):
@@ -49,8 +49,8 @@ def browser():
     return webdriver.Chrome(options=options, service=service)
 
 
-def seen(driver, root):
-    """What a page that was opened has done wrong."""
+def page_problems(driver, root):
+    """Yield the problems of the page that was opened."""
     for entry in driver.get_log("browser"):
         yield f"console: {entry['message']}"
     for entry in driver.get_log("performance"):
@@ -58,27 +58,27 @@ def seen(driver, root):
         if event["method"] == "Network.requestWillBeSent":
             url = event["params"]["request"]["url"]
             if not url.startswith((root, "data:", "blob:", "about:", "chrome:")):
-                yield f"asks for {url}"
+                yield f"requests {url}"
         elif event["method"] == "Network.loadingFailed" and not event["params"].get("canceled"):
             yield f"a resource is missing: {event['params']['errorText']}"
 
 
-def sized(driver, width, height):
-    """Make the window as wide as a screen: windows themselves cannot be as narrow as telephones."""
+def resize(driver, width, height):
+    """Emulate the size of a screen: a window itself cannot be as narrow as a telephone."""
     measures = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", measures)
 
 
-def every_page(driver, root):
-    """Open each page at the width of a telephone, and yield what is wrong with it."""
+def check_pages(driver, root):
+    """Open each page at the width of a telephone, and yield its problems."""
     pages, links = {}, {}
-    sized(driver, *SIZES["mobile"])
+    resize(driver, *SIZES["mobile"])
     for path in sorted(SITE.rglob("*.html")):
         name = path.relative_to(SITE).as_posix()
         if "_static" in name or "_downloads" in name or name == "index.html":
             continue
         driver.get(root + name)
-        yield from (f"{name}: {problem}" for problem in seen(driver, root))
+        yield from (f"{name}: {problem}" for problem in page_problems(driver, root))
         found = driver.execute_script(LINKS)
         pages[name], links[name] = found, found["links"]
         if not found["title"]:
@@ -88,13 +88,13 @@ def every_page(driver, root):
     for name, targets in links.items():
         for target in sorted(set(targets)):
             if target.startswith(root):
-                yield from _leads_nowhere(name, target[len(root) :], pages)
+                yield from broken_link(name, target[len(root) :], pages)
     driver.get(f"{root}index.html")
     with suppress(TimeoutException):
         WebDriverWait(driver, 30).until(lambda d: d.current_url == f"{root}docs/index.html")
     if driver.current_url != f"{root}docs/index.html":
         yield "index.html does not lead to the home page"
-    yield from (f"index.html: {problem}" for problem in seen(driver, root))
+    yield from (f"index.html: {problem}" for problem in page_problems(driver, root))
     listed = set()
     for module, name, thing in public():
         page = f"docs/api/{module.__name__}.{name}.html"
@@ -108,7 +108,8 @@ def every_page(driver, root):
     print(f"{len(pages)} pages, {sum(map(len, links.values())):,} links", file=sys.stderr)
 
 
-def _leads_nowhere(name, target, pages):
+def broken_link(name, target, pages):
+    """Yield the problem of a link, if its page or the place in it does not exist."""
     path, fragment = map(unquote, urldefrag(target))
     path = path.split("?")[0]
     if path in pages:
@@ -118,8 +119,8 @@ def _leads_nowhere(name, target, pages):
         yield f"{name}: {path} does not exist"
 
 
-def found(driver):
-    """How many pages the search lists, once it has ended."""
+def count_results(driver):
+    """Return the number of pages that the search lists, once it has ended."""
     count = "return document.querySelectorAll('#search-results li').length"
     ended = "return document.querySelector('#search-progress')?.innerText === ''"
     with suppress(TimeoutException):
@@ -129,46 +130,46 @@ def found(driver):
     return driver.execute_script(count)
 
 
-def searches(driver, root):
-    """Search for what users look for, and yield what is not found."""
-    for words in SOUGHT:
+def check_search(driver, root):
+    """Search for common words, and yield those without a result."""
+    for words in SEARCH_TERMS:
         driver.get(f"{root}search.html?q={words}")
-        count = found(driver)
+        count = count_results(driver)
         print(f"search: {words}: {count} pages", file=sys.stderr)
         if not count:
             yield f"search finds no {words}"
-        yield from (f"search for {words}: {problem}" for problem in seen(driver, root))
+        yield from (f"search for {words}: {problem}" for problem in page_problems(driver, root))
 
 
-def pictures(driver, root, folder):
-    """Save pages of each kind, wide and narrow, light and dark."""
+def save_pictures(driver, root, folder):
+    """Save pictures of pages of each kind, wide and narrow, light and dark."""
     folder.mkdir(parents=True, exist_ok=True)
     for size, (width, height) in SIZES.items():
-        sized(driver, width, height)
+        resize(driver, width, height)
         for mode in ("light", "dark"):
             wanted = {"name": "prefers-color-scheme", "value": mode}
             driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [wanted]})
-            for name, page in LOOKED_AT.items():
+            for name, page in PICTURED_PAGES.items():
                 driver.get(root + page)
                 if name == "search":
-                    found(driver)
+                    count_results(driver)
                 driver.save_screenshot(str(folder / f"{name}-{size}-{mode}.png"))
 
 
 def main():
-    """Check the site, and say what is wrong."""
+    """Check the site, and print its problems."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pictures", type=Path, help="a folder for pictures of some pages")
-    wanted = parser.parse_args()
+    options = parser.parse_args()
     root = SITE.resolve().as_uri() + "/"
-    driver = browser()
+    driver = start_browser()
     try:
-        problems = [*every_page(driver, root), *searches(driver, root)]
-        if wanted.pictures:
-            pictures(driver, root, wanted.pictures)
+        problems = [*check_pages(driver, root), *check_search(driver, root)]
+        if options.pictures:
+            save_pictures(driver, root, options.pictures)
     finally:
         driver.quit()
-    print("\n".join(problems) or "site: every page opens, nothing is missing, the search finds")
+    print("\n".join(problems) or "site: in order")
     sys.exit(bool(problems))
 
 

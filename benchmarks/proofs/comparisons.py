@@ -36,7 +36,7 @@ NONLINEAR = Study(
         "averaging", "linear", "rff:400, gcv", "SVC, grid", "Logistic, cut", "HistGB, cut",
         "RF, cut", "balanced RF", "HT, over", "ARF, over",
     ),
-    data_sets.paper_halves(),
+    data_sets.make_paper_halves(),
 )  # fmt: skip
 
 
@@ -76,7 +76,7 @@ KEEL = Study(
     "keel",
     data_sets.keel_names,
     choose(*CUT, "SVC"),
-    data_sets.shuffled_halves(lambda name, run: data_sets.keel(name)),
+    data_sets.make_shuffled_halves(lambda name, run: data_sets.keel(name)),
     runs=2,
 )
 
@@ -137,7 +137,7 @@ SEVERAL = Study(
         "linear", "ovr", "pooled_rows=100", "pooled_rows=10", "averaging", "shared rest", "Ridge",
         "Logistic", "LDA", "LDA, shrunk", "QDA", "SVC", "HistGB",
     ),
-    data_sets.halved(lambda name, run: SEVERAL_SETS[name](run)),
+    data_sets.make_halves(lambda name, run: SEVERAL_SETS[name](run)),
     recalls,
     ("G-mean", "mean recall", "least recall"),
 )  # fmt: skip
@@ -236,7 +236,7 @@ RIDGE = Study(
         "gcv": lambda: BalancedRidgeClassifier(ridge="gcv"),
         "AROW, class-weighted": WeightedAROW,
     },
-    data_sets.paper_halves(MAX_ROWS, stratified=True),
+    data_sets.make_paper_halves(MAX_ROWS, stratified=True),
     lambda one, make: evaluate_fold(make(), one).values(),
     ("held-out", "progressive"),
     runs=5,

@@ -10,9 +10,9 @@ from benchmarks import report
 from counterpoise import BalancedRidgeClassifier
 
 WAYS = {
-    "balanced, 5 % minority": ({}, 0.05, 2000),
+    "balanced, 5% minority": ({}, 0.05, 2000),
     "balanced, half and half": ({}, 0.5, 400),
-    "balanced, 1 % minority": ({}, 0.01, 10000),
+    "balanced, 1% minority": ({}, 0.01, 10000),
     "costs 5:1": ({"class_factors": {1: 5.0}}, 0.1, 1500),
     "ordinary least squares": ({"class_weight": None}, 0.2, 1000),
     "free intercept": ({"penalize_intercept": False}, 0.1, 1500),

@@ -15,7 +15,7 @@ from paper import datasets
 from river.drift import ADWIN, PageHinkley
 
 from benchmarks import report
-from benchmarks.data_sets import halved, subset
+from benchmarks.data_sets import make_halves, subset
 from benchmarks.study import Study
 from counterpoise import BalancedRidgeClassifier, Ledger
 
@@ -108,7 +108,7 @@ GMEAN = Study(
     "ledger_gmean",
     {name: one for name, one in datasets.SETS.items() if datasets.find(name)},
     {"ledger": None},
-    halved(lambda name, run: subset(*datasets.load(name), 10_000)),
+    make_halves(lambda name, run: subset(*datasets.load(name), 10_000)),
     estimate,
     ("estimate", "of the rows"),
     runs=3,

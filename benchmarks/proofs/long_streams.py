@@ -374,7 +374,7 @@ def write_noisy(options):
     report.write(
         "noisy",
         "Long noisy streams",
-        f"G-mean by tenth of a stream of {options.rows:,} rows (fewer where the name says so), "
+        f"G-mean by tenth of a stream of {options.rows:,} rows (fewer if the name has a number), "
         "each scored before it was learned, and the eigenvalues of the covariance of the "
         "coefficients at the end, relative to each other. A fifth of the rows are positive, then "
         "one label in ten is flipped. *Collinear*: one feature exists twice, and five are "

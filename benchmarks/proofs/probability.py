@@ -50,7 +50,7 @@ def proba(make):
     return lambda X, y, X_test: make().fit(X, y).predict_proba(X_test)
 
 
-def calibrated(make):
+def add_calibration(make):
     """Fit ``CalibratedClassifierCV`` (sigmoid, 3 folds) after StandardScaler."""
     return proba(lambda: make_pipeline(StandardScaler(), CalibratedClassifierCV(make(), cv=3)))
 
@@ -80,11 +80,11 @@ TWO = {
             "pima-diabetes", "statlog-german", "ozone-eight", "spambase",
         )
     },
-    "ijcnn1, 1 %": rare("ijcnn1", 0.01, 10_000),
-    "skin, 0.4 %": rare("skin-nonskin", 0.004, 10_000),
-    "cod-rna, 0.1 %": rare("cod-rna", 0.001, 20_000),
-    "synthetic, 0.4 %": lambda run: data_sets.two_normals(0.004),
-    "synthetic, curved, 1 %": lambda run: data_sets.two_normals(0.01, curved=True),
+    "ijcnn1, 1%": rare("ijcnn1", 0.01, 10_000),
+    "skin, 0.4%": rare("skin-nonskin", 0.004, 10_000),
+    "cod-rna, 0.1%": rare("cod-rna", 0.001, 20_000),
+    "synthetic, 0.4%": lambda run: data_sets.two_normals(0.004),
+    "synthetic, curved, 1%": lambda run: data_sets.two_normals(0.01, curved=True),
 }  # fmt: skip
 SETS = {
     **TWO,
@@ -118,8 +118,8 @@ def losses(one, learner):
 
 OTHERS = {
     "LogisticRegression": proba(lambda: logistic(max_iter=2000)),
-    "calibrated LDA": calibrated(LinearDiscriminantAnalysis),
-    "calibrated ridge": calibrated(lambda: RidgeClassifier(class_weight="balanced")),
+    "calibrated LDA": add_calibration(LinearDiscriminantAnalysis),
+    "calibrated ridge": add_calibration(lambda: RidgeClassifier(class_weight="balanced")),
 }
 LOSS = Study(
     "probability",
@@ -130,7 +130,7 @@ LOSS = Study(
         "progressive": progressive,
         **OTHERS,
     },
-    data_sets.shuffled_halves(lambda name, run: SETS[name](run)),
+    data_sets.make_shuffled_halves(lambda name, run: SETS[name](run)),
     losses,
     ("Log loss", "Brier score", "Calibration error", *(f"cost {ratio:g}" for ratio in RATIOS)),
     runs=3,
@@ -182,9 +182,9 @@ def write_loss(study):
 COST_SETS = {
     **{n: paper_set(n, None) for n in ("pima-diabetes", "spambase", "ozone-eight", "ozone-one")},
     "ijcnn1": paper_set("ijcnn1", 20_000),
-    "ijcnn1, 1 %": rare("ijcnn1", 0.01, 20_000),
-    "skin, 0.4 %": rare("skin-nonskin", 0.004, 20_000),
-    "cod-rna, 0.2 %": rare("cod-rna", 0.002, 20_000),
+    "ijcnn1, 1%": rare("ijcnn1", 0.01, 20_000),
+    "skin, 0.4%": rare("skin-nonskin", 0.004, 20_000),
+    "cod-rna, 0.2%": rare("cod-rna", 0.002, 20_000),
 }
 
 
@@ -200,7 +200,7 @@ def whole_set(name, run):
 
 def decide(X, y):
     """Yield labels, stream probabilities and alerts at each ratio of rows that were not learned."""
-    fold_of = data_sets.shuffled_halves(lambda name, run: (X, y))
+    fold_of = data_sets.make_shuffled_halves(lambda name, run: (X, y))
     for one in (one for run in range(HALVINGS) for one in fold_of(None, run)):
         model = CostSensitiveClassifier(BalancedRidgeClassifier(calibrate=True))
         learn_chunks(model, one.X, one.y)
@@ -254,7 +254,7 @@ def write_costs(study):
             by_half.append(cost / separate)
             above += int(more)
             cells = [f"{1000.0 / n * value:.1f}" for value in (cost, never, always, least)]
-            rows.append([name, f"{100 * share:.2g} %", f"{ratio:g}:1", *cells, f"{shares[-1]:.3f}"])
+            rows.append([name, f"{100 * share:.2g}%", f"{ratio:g}:1", *cells, f"{shares[-1]:.3f}"])
     assert np.mean(shares) <= 1.1, np.mean(shares)
     head = ["set", "share", "a miss : a false alarm", "by cost", "never alert", "always alert"]
     report.write(
@@ -366,8 +366,8 @@ def write_tails(study):
         "tails",
         "Probabilities in the far tail",
         f"{LEARNED_ROWS:,} rows with {FEATURES} features were learned, of which 0.2% are positive, "
-        f"and {PREDICTED_ROWS:,} others predicted; {study.runs} seeds. The true probabilities of "
-        "these synthetic rows are known. The top rows are those with the highest predictions: "
+        f"and {PREDICTED_ROWS:,} others predicted; {study.runs} seeds. These synthetic rows have "
+        "true probabilities. The top rows are those with the highest predictions: "
         "given is the mean prediction over the mean true probability, as the geometric mean of the "
         f"seeds. Log loss and cost (a miss costs {MISS_COST:g} false alarms) are expectations by "
         "the true probabilities, relative to the true probabilities as predictions. "

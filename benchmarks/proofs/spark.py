@@ -21,7 +21,7 @@ from counterpoise.modelfile import container as modelfile
 from counterpoise.spark import fit
 from counterpoise.tables.model import TableModel
 
-LARGEST = ("skin-nonskin", "ijcnn1", "cod-rna", "mushroom")
+LARGE_SETS = ("skin-nonskin", "ijcnn1", "cod-rna", "mushroom")
 PARTITIONS = (1, 2, 7, 64)
 
 
@@ -34,7 +34,7 @@ def distance(one, two):
 
 def on_sets(spark):
     """Yield distances of public sets, by the number of partitions."""
-    for name in LARGEST:
+    for name in LARGE_SETS:
         X, y = datasets.load(name)
         frame = spark.createDataFrame(
             pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]).assign(y=y)

@@ -78,7 +78,7 @@ def differences(one, two):
     return found + (a.arrays.keys() != b.arrays.keys()) + (not same) + (left != right)
 
 
-def imputed(frame):
+def compare_imputation(frame):
     """Return the largest difference of scores from a batch imputer, learned in two and merged."""
     numbers = frame.select_dtypes("number")
     y = frame["target"]
@@ -127,7 +127,7 @@ def main():
             labels = (predicted != TableClassifier.load("both.st").predict(frame).astype(str)).sum()
         rows.append(
             [name, len(frame), frame.shape[1] - 1, sum(bits.values()), turns, labels,
-             f"{imputed(frame):.0e}"]
+             f"{compare_imputation(frame):.0e}"]
         )  # fmt: skip
         print(rows[-1], flush=True)
     report.write(

@@ -52,7 +52,7 @@ def fits():
 
 
 def microseconds(models, X, y, predict):
-    """Return the CPU time per row in which all models learn it, after a prediction if asked."""
+    """Return the CPU time per row in which all models learn, and first predict if ``predict``."""
     start = time.process_time()
     for x, label in zip(X, y, strict=True):
         for model in models:

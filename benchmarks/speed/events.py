@@ -81,7 +81,7 @@ def pipeline():
     return preprocessing.StandardScaler() | linear_model.LogisticRegression()
 
 
-def calibrated():
+def make_calibrated():
     """Return a calibrated model."""
     return RiverModel(calibrate=True)
 
@@ -101,7 +101,7 @@ def one_row(d):
         True,
     )
     calls["river, calibrate=True: predict_stream_proba_one, nothing new"] = (
-        timed.learn_dicts(calibrated),
+        timed.learn_dicts(make_calibrated),
         "predict_stream_proba_one",
         False,
     )

@@ -65,14 +65,14 @@ if __name__ == "__main__":
             for name, (_, measures) in found.items():
                 for what, measure in measures.items():
                     best[name][what] = min(best[name].get(what, np.inf), measure())
-    heads = ["map", "terms", "MB a class", *next(iter(best.values()))]
+    heads = ["map", "terms", "MB per class", *next(iter(best.values()))]
     report.write(
         "maps",
         "Cost of feature maps",
         f"{INPUTS} features, 2 classes, one thread, best of {ROUNDS} rounds in which every map "
-        f"takes a turn. Microseconds a row: learning {ROWS:,} rows at a time and one at a "
+        f"takes a turn. Microseconds per row: learning {ROWS:,} rows at a time and one at a "
         "time, scoring each row before learning it with weights that are exact at every step, and "
-        "predicting. A look is one solution of the system, after which predictions are cheap.",
+        "predicting. A solve is one solution of the system, after which predictions are cheap.",
         report.table(
             heads,
             [

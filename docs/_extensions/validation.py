@@ -2,7 +2,7 @@
 
 import inspect
 
-from check_docs import called, public
+from check_docs import public, public_members
 from numpydoc.validate import validate
 from sphinx.util import logging
 
@@ -26,7 +26,7 @@ def names():
         full = f"{module.__name__}.{name}"
         if inspect.isclass(thing):
             yield full
-            yield from (f"{full}.{member}" for member in called(name, thing))
+            yield from (f"{full}.{member}" for member in public_members(name, thing))
         elif inspect.isroutine(thing):
             yield full
 

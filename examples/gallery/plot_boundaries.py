@@ -7,7 +7,7 @@ bends. Watch three boundaries while two moons, one of them rare, arrive row by r
 """
 
 # %%
-# Two moons, 10 % of the rows in the smaller one.
+# Two moons, 10% of the rows in the smaller one.
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.animation import FuncAnimation

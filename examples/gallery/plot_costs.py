@@ -8,7 +8,7 @@ can have its own price.
 """
 
 # %%
-# 60,000 payments, of which 1 % are frauds. Each is scored before it is learned, in daily chunks.
+# 60,000 payments, of which 1% are frauds. Each is scored before it is learned, in daily chunks.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -31,7 +31,7 @@ p, y, amount = np.concatenate(predicted)[later], y[later], amount[later]
 
 # %%
 # What every threshold would have cost, if a miss cost 100 and a false alarm 4. The vertical line is
-# the threshold by price, alarm / (alarm + miss): it was known before the first label came.
+# the threshold by cost, alarm / (alarm + miss), which is fixed before the first label comes.
 miss, alarm = 100.0, 4.0
 curve = cost_curve(y, p, miss=miss, alarm=alarm)
 price = alarm / (alarm + miss)
@@ -47,7 +47,7 @@ print(f"by price {curve.at(price):,.0f}, in hindsight at best {curve.least:,.0f}
 
 # %%
 # If a missed fraud costs its own amount, a small payment is not worth the call at a probability at
-# which a large one is. No single threshold can say that, not even the best in hindsight.
+# which a large one is. No single threshold can express that, not even the best in hindsight.
 own = cost_curve(y, p, miss=amount, alarm=alarm)
 alerts = should_alert(p, amount, alarm)
 spent = amount[(y == 1) & ~alerts].sum() + alarm * (alerts & (y == 0)).sum()

@@ -2,9 +2,9 @@
 Labels that come late, and change
 =================================
 
-A fraud is reported weeks after the payment, and some reports turn out to be wrong. Score at once;
+A fraud is reported weeks after the payment, and some reports turn out to be wrong. Score first;
 learn when the label comes; if it is revised, unlearn the row with the old label and learn it with
-the new one. The result is the model of the labels as they are known now, to rounding.
+the new one. The result is the model of the present labels, to rounding.
 """
 
 # %%
@@ -48,7 +48,7 @@ for t in range(n):
             scores[name][t] = one.decision_function(X[t : t + 1])[0]
 
 # %%
-# Share of the true frauds among the 5 % of the highest scores, over windows of 1,000 payments.
+# Share of the true frauds among the 5% of the highest scores, over windows of 1,000 payments.
 fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
 starts = range(500, n - 1000, 250)
 for name, f in scores.items():

@@ -30,7 +30,7 @@ for t in range(3000):
     model.learn_one(event, label)
 
 # %%
-# Recall of each class over its last 40 events, by the model that did not know them yet.
+# Recall of each class over its last 40 events, by the model before it learned them.
 fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
 right, labels = np.array(right, dtype=float), np.array(labels)
 for label in centres:
@@ -45,5 +45,5 @@ ax.legend(loc="lower left")
 plt.show()
 
 # %%
-# Scores are those of a model that had known all classes and features from the start.
+# Scores equal those of a model that had all classes and features from the start.
 print(model.predict_proba_one({"amount": 0.2, "distance": 2.4, "typing": 1.1}))

@@ -2,7 +2,7 @@
 Unlearning the rows of a customer
 =================================
 
-A customer asks for the removal of their data. ``unlearn`` subtracts their rows from the moments.
+A customer requests the removal of their data. ``unlearn`` subtracts their rows from the moments.
 The result equals, to rounding, a model that never learned them.
 """
 

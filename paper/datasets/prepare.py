@@ -130,7 +130,7 @@ def _numbers(
             others.add(fields[label])
     if len(others) > 1:
         raise ValueError(
-            f"{one.name}: labels {', '.join(sorted(others)[:3])} beside {raw.positive}; "
+            f"{one.name}: labels {', '.join(sorted(others)[:3])} and {raw.positive}; "
             f"there should be two, in field {label + 1}"
         )
     names = [head[j] if head else f"x{k + 1}" for k, j in enumerate(features)]

@@ -15,19 +15,19 @@ class Raw:
     files : tuple of str
         Names of the files, in the order of their rows.
     separator : str or None
-        Between fields; None is any white space, "libsvm" is that format.
+        Delimiter of the fields; None: any white space, "libsvm": that format.
     label : int
         Field that holds the class.
     positive : str
         Name of the positive class.
     drop : tuple of int
-        Fields that are no features.
+        Fields that are not features.
     header : bool
-        Whether the first line names the fields.
+        True if the first line names the fields.
     missing : "refuse" or "drop"
-        What becomes of rows with a question mark.
+        Treatment of rows with a question mark.
     codes : mapping of str to float
-        Numbers that stand for what the fields say; empty if they are numbers.
+        Number of each text in a field; empty if the fields are numbers.
     categories : tuple of int
         Fields whose codes become 0, 1, ... in the order of the alphabet.
     """

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from builders import assert_close, crossed, model_bytes, stream
+from builders import assert_close, make_product_classes, model_bytes, stream
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.engine import parameters
@@ -69,7 +69,7 @@ def test_leaving_a_row_out_is_refitting_without_it(classes, how):
 
 
 def test_the_average_is_that_of_scores_over_their_size():
-    X, y = crossed(threshold=0.5)
+    X, y = make_product_classes(threshold=0.5)
     one = chooser(candidates=(LINEAR, "interactions")).fit(X, y)
     ridges = np.array(SOME["ridges"])
     ranking = one._engine.candidates.ranking
@@ -166,7 +166,7 @@ def test_single_rows_are_answered_and_learned_as_progressive_scores_do(classes):
 
 
 def test_single_rows_that_are_bad_change_nothing():
-    X, y = crossed(300, threshold=0.5)
+    X, y = make_product_classes(300, threshold=0.5)
     for rows in (10, 300):
         one = chooser().fit(X[:rows], y[:rows])
         before = model_bytes(one)
@@ -181,7 +181,7 @@ def test_single_rows_that_are_bad_change_nothing():
 
 
 def test_stored_rows_are_learned_when_something_needs_them():
-    X, y = crossed(500, threshold=0.5)
+    X, y = make_product_classes(500, threshold=0.5)
     for rows in (20, 300):  # before and after the maps are fixed
         stored, chunk = (chooser().partial_fit(X[:rows], y[:rows]) for _ in range(2))
         for i in range(rows, rows + 40):
@@ -196,7 +196,7 @@ def test_stored_rows_are_learned_when_something_needs_them():
 
 
 def test_single_rows_and_predictions_of_a_warm_up_fit_the_maps_a_few_times(monkeypatch):
-    X, y = crossed(255, threshold=0.5)
+    X, y = make_product_classes(255, threshold=0.5)
     one, calls = chooser().partial_fit(X[:20], y[:20]), []
     learn = State.learn
 
@@ -214,7 +214,7 @@ def test_single_rows_and_predictions_of_a_warm_up_fit_the_maps_a_few_times(monke
 
 
 def test_rows_whose_moments_would_be_too_large_are_not_stored():
-    X, y = crossed(300, threshold=0.5)
+    X, y = make_product_classes(300, threshold=0.5)
     one = chooser().fit(X, y)
     before = model_bytes(one)
     huge = np.full(3, 1e100)
@@ -233,7 +233,7 @@ def test_rows_whose_moments_would_be_too_large_are_not_stored():
 
 @pytest.mark.slow
 def test_merging_is_having_seen_both_streams():
-    X, y = crossed(900, threshold=0.5)
+    X, y = make_product_classes(900, threshold=0.5)
     first = chooser(kept_rows=16).fit(X[:600], y[:600])
     later = chooser(kept_rows=16, candidates=first.maps_)
     later.partial_fit(X[600:], y[600:])
@@ -252,7 +252,7 @@ def test_merging_is_having_seen_both_streams():
 
 
 def test_models_with_other_maps_or_options_do_not_merge():
-    X, y = crossed(600, threshold=0.5)
+    X, y = make_product_classes(600, threshold=0.5)
     one = chooser().fit(X, y)
     for two, says in (
         (chooser().fit(X[100:], y[100:]), "fixed by different rows.*maps_"),
@@ -269,7 +269,7 @@ def test_models_with_other_maps_or_options_do_not_merge():
 
 @pytest.mark.slow
 def test_a_row_of_weight_two_is_learned_as_two_and_of_weight_zero_not_at_all():
-    X, y = crossed(500, threshold=0.5)
+    X, y = make_product_classes(500, threshold=0.5)
     w = np.random.default_rng(0).integers(0, 3, 500)
     fixed = chooser().fit(X, y).maps_
     one = chooser(candidates=fixed).partial_fit(X, y, sample_weight=w)
@@ -290,7 +290,7 @@ def test_a_row_of_weight_two_is_learned_as_two_and_of_weight_zero_not_at_all():
 
 @pytest.mark.slow
 def test_labels_that_arrive_late_change_no_score_before():
-    X, y = crossed(600, threshold=0.5)
+    X, y = make_product_classes(600, threshold=0.5)
     learned = chooser(kept_rows=64)
     scores = learned.progressive_scores(X, y, delay=50)
     other = y.copy()
@@ -303,7 +303,7 @@ def test_labels_that_arrive_late_change_no_score_before():
 
 
 def test_the_last_rows_of_each_class_are_kept_however_they_come():
-    X, y = crossed(100, threshold=0.5)
+    X, y = make_product_classes(100, threshold=0.5)
     at_once = RowBuffer(8).append(X, y, None, {})
     one = RowBuffer(8)
     for i, label in enumerate(y.tolist()):
@@ -320,7 +320,7 @@ def test_the_last_rows_of_each_class_are_kept_however_they_come():
 def test_kept_rows_fade_as_the_moments_do():
     weight, passed = np.array([1.0, 1.0, 2.0]), np.array([0.0, 10.0, 0.0])
     assert_close(decayed_weight(weight, passed, 10.0), [1.0, 0.5, 1.0 + 2.0**-0.1], 1e-12)
-    X, y = crossed(400, threshold=0.5)
+    X, y = make_product_classes(400, threshold=0.5)
     one = chooser(half_life=50.0).fit(X, y)
     assert one.score(X, y) > 0.7
 
@@ -343,7 +343,7 @@ def test_kept_rows_fade_as_the_moments_do():
     ],
 )
 def test_a_file_of_impossible_kept_rows_is_refused(change):
-    X, y = crossed(300, threshold=0.5)
+    X, y = make_product_classes(300, threshold=0.5)
     contents = from_bytes(model_bytes(chooser().fit(X, y)))
     change(contents)
     with pytest.raises((ModelFileError, ValueError, KeyError)):
@@ -353,11 +353,11 @@ def test_a_file_of_impossible_kept_rows_is_refused(change):
 @pytest.mark.parametrize("kept_rows", [-1, 0, 1.5, True, "64", 10**9])
 def test_a_number_of_kept_rows_without_meaning_is_refused(kept_rows):
     with pytest.raises(ValueError, match="kept_rows must be an integer from 1 to 100,000; got"):
-        chooser(kept_rows=kept_rows).fit(*crossed(50, threshold=0.5))
+        chooser(kept_rows=kept_rows).fit(*make_product_classes(50, threshold=0.5))
 
 
 def test_rows_of_one_class_that_fix_the_maps_are_told_of():
-    X, y = crossed(300, threshold=0.5)
+    X, y = make_product_classes(300, threshold=0.5)
     with pytest.warns(UserWarning, match="shuffle the rows"):
         chooser().fit(X, np.zeros(300, int))
     one = chooser().fit(X[:100], y[:100])  # silent, and before the maps are fixed too
@@ -365,7 +365,7 @@ def test_rows_of_one_class_that_fix_the_maps_are_told_of():
 
 
 def test_reasons_of_an_average_add_up():
-    X, y = crossed(400, threshold=0.5)
+    X, y = make_product_classes(400, threshold=0.5)
     one = chooser().fit(X, y)
     found = one.explain(X[:20])
     assert_close(found.values.sum(axis=1) + found.base_values, one.decision_function(X[:20]), 1e-9)
@@ -401,7 +401,7 @@ def test_many_classes_are_ranked_by_fewer_rows_of_each():
 
 
 def test_a_file_of_candidates_that_were_usual_once_goes_on(monkeypatch):
-    X, y = crossed(600, threshold=0.5)
+    X, y = make_product_classes(600, threshold=0.5)
     once = (LINEAR, "interactions")
     monkeypatch.setattr(parameters, "CANDIDATES", once)
     old = AutoClassifier(kept_rows=16).partial_fit(X[:400], y[:400])
@@ -419,7 +419,7 @@ def test_a_file_of_candidates_that_were_usual_once_goes_on(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("sparse", [False, True])
 def test_fit_does_not_depend_on_the_order_of_the_rows(sparse):
-    X, y = crossed(500, threshold=0.5)
+    X, y = make_product_classes(500, threshold=0.5)
     X = np.where(np.abs(X) > 0.3, X, 0.0)
     X[:200], y[:200] = X[0], y[0]  # equal rows
     w = np.random.default_rng(0).integers(1, 3, 500).astype(float)
@@ -447,7 +447,7 @@ def test_the_order_of_fit_mixes_equal_rows():
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 50, 175])
 def test_a_stream_that_leaves_its_first_rows_is_warned_of_once(size):
-    X, y = crossed(700, threshold=0.5)
+    X, y = make_product_classes(700, threshold=0.5)
     order = np.argsort(X[:, 2], kind="stable")
     for rows in (np.arange(700), order):
         first = rows[:300]

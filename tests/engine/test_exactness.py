@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from builders import assert_close, batch_scores, centred, data_set, shrinking, stream
+from builders import assert_close, batch_scores, center_scores, data_set, shrinking, stream
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
@@ -47,7 +47,7 @@ def test_random_streams_with_a_class_that_comes_late(classes, scale, intercept):
     for ridge in ("auto", 1e-4):
         model = streamed(X, y, ridge=ridge, scale=scale, **INTERCEPTS[intercept])
         batch = batch_scores(X, y, X, None if ridge == "auto" else ridge, scale, intercept)
-        assert_close(centred(model.decision_function(X)), batch)
+        assert_close(center_scores(model.decision_function(X)), batch)
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
@@ -73,7 +73,7 @@ def test_real_streams(name, intercept):
     order = np.random.default_rng(0).permutation(len(y))
     model = streamed(X[order], y[order], **INTERCEPTS[intercept])
     batch = batch_scores(X, y, X, None, "standard", intercept)
-    assert_close(centred(model.decision_function(X)), batch)
+    assert_close(center_scores(model.decision_function(X)), batch)
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)

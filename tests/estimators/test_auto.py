@@ -9,7 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from builders import assert_close, assert_same_model, crossed, data_set, model_bytes, stream
+from builders import (
+    assert_close,
+    assert_same_model,
+    data_set,
+    make_product_classes,
+    model_bytes,
+    stream,
+)
 from paper.protocol import evaluate_fold, fold
 
 from counterpoise import (
@@ -55,7 +62,7 @@ def test_chunks_do_not_matter(size, classes):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* far from the first")
 def test_what_comes_later_changes_no_score():
-    X, y = crossed()
+    X, y = make_product_classes()
     scores = chooser().progressive_scores(X, y)
     other_X, other_y = X.copy(), y.copy()
     other_X[400:] *= 100.0
@@ -70,7 +77,7 @@ def test_what_comes_later_changes_no_score():
 
 @pytest.mark.slow
 def test_progressive_scores_learn_what_partial_fit_learns():
-    X, y = crossed()
+    X, y = make_product_classes()
     one = chooser()
     one.progressive_scores(X, y)
     whole = chooser().partial_fit(X, y)
@@ -79,7 +86,7 @@ def test_progressive_scores_learn_what_partial_fit_learns():
 
 
 def test_the_choice_is_an_exact_model_of_all_rows():
-    X, y = crossed()
+    X, y = make_product_classes()
     one = chooser().partial_fit(X, y)
     found = one.best_
     assert found.feature_map is not None
@@ -95,7 +102,7 @@ def test_the_choice_is_an_exact_model_of_all_rows():
 
 @pytest.mark.slow
 def test_what_is_linear_stays_so_and_what_is_not_does_not():
-    X, y = crossed(2000)
+    X, y = make_product_classes(2000)
     assert chooser().fit(X, y).averaging_weights_[LINEAR] < 1e-3
     rng = np.random.default_rng(0)
     straight = (X[:, 0] + X[:, 1] + 0.1 * rng.standard_normal(2000) > 0).astype(int)
@@ -146,7 +153,7 @@ def test_of_one_class_every_row_is_predicted_and_no_candidate_is_ranked():
 
 
 def test_only_the_best_candidate_can_unlearn():
-    X, y = crossed(50)
+    X, y = make_product_classes(50)
     one = chooser(candidates=[LINEAR]).fit(X, y)
     assert not hasattr(one, "unlearn")
     assert not hasattr(CostSensitiveClassifier(one), "unlearn")
@@ -158,7 +165,7 @@ def test_only_the_best_candidate_can_unlearn():
 def test_save_then_load_is_the_identity_and_learning_continues(tmp_path, rows):
     X, y = stream(700, d=3, classes=3, minority=0.2)
     one = chooser(class_factors={2: 3.0}).partial_fit(X[:rows], y[:rows], classes=[0, 1, 2])
-    one.predict(X)  # whoever looks must not be seen in the file
+    one.predict(X)  # predictions must not change the file
     one.save(tmp_path / "m.safetensors")
     again = AutoClassifier.load(tmp_path / "m.safetensors")
     assert model_bytes(again) == model_bytes(one)
@@ -186,7 +193,7 @@ def test_save_then_load_is_the_identity_and_learning_continues(tmp_path, rows):
     ],
 )
 def test_a_file_that_cannot_be_is_refused(change):
-    X, y = crossed(300)
+    X, y = make_product_classes(300)
     contents = from_bytes(model_bytes(chooser().fit(X, y)))
     change(contents)
     with pytest.raises((ModelFileError, ValueError, KeyError, TypeError, AttributeError)):
@@ -211,7 +218,7 @@ def test_a_file_that_cannot_be_is_refused(change):
 )
 def test_options_without_meaning_are_refused(options, says):
     with pytest.raises(ValueError, match=says):
-        chooser(**options).fit(*crossed(50))
+        chooser(**options).fit(*make_product_classes(50))
 
 
 @pytest.mark.parametrize(
@@ -225,7 +232,7 @@ def test_options_without_meaning_are_refused(options, says):
     ],
 )
 def test_bad_rows_change_nothing(X, y, says):
-    one = chooser().fit(*crossed(300))
+    one = chooser().fit(*make_product_classes(300))
     before = model_bytes(one)
     with pytest.raises(ValueError, match=says):
         one.partial_fit(np.array(X), y)
@@ -235,7 +242,7 @@ def test_bad_rows_change_nothing(X, y, says):
 
 
 def test_an_interrupt_changes_nothing(monkeypatch):
-    X, y = crossed(300)
+    X, y = make_product_classes(300)
     one = chooser().fit(X[:100], y[:100])
     before, calls = model_bytes(one), []
 
@@ -255,7 +262,7 @@ def test_an_interrupt_changes_nothing(monkeypatch):
 
 @pytest.mark.slow
 def test_frames_and_sparse_rows():
-    X, y = crossed(400)
+    X, y = make_product_classes(400)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     one = chooser().fit(frame, y)
     assert one.best_.feature_names_in_.tolist() == ["a", "b", "c"]
@@ -266,7 +273,7 @@ def test_frames_and_sparse_rows():
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream():
-    X, y = crossed(6000)
+    X, y = make_product_classes(6000)
     one, sizes = chooser(candidates=("interactions", "rff:20")), []
     for at in range(0, 6000, 500):
         one.partial_fit(X[at : at + 500], y[at : at + 500])
@@ -301,7 +308,7 @@ def test_it_beats_the_linear_model_where_that_is_known_to_be_poor():
 @pytest.mark.slow
 @pytest.mark.parametrize("late", [100, 103, 300])
 def test_late_features_and_a_file_in_between(tmp_path, late):
-    X, y = crossed(700)
+    X, y = make_product_classes(700)
     wide = np.column_stack([X, np.where(np.arange(700) >= late, X[:, 0] ** 2, 0.0)])
     one = chooser().partial_fit(X[:late], y[:late])
     one._engine.add_features(["a", "b", "c", "d"])
@@ -327,7 +334,7 @@ def test_late_features_and_a_file_in_between(tmp_path, late):
     ],
 )
 def test_what_decides_the_choice_cannot_change_on_the_way(change):
-    X, y = crossed(300)
+    X, y = make_product_classes(300)
     one = chooser().fit(X, y).set_params(**change)
     for act in (
         lambda: one.partial_fit(X, y),
@@ -343,7 +350,7 @@ def test_what_decides_the_choice_cannot_change_on_the_way(change):
 
 
 def test_a_limit_may_change_on_the_way(tmp_path):
-    X, y = crossed(300)
+    X, y = make_product_classes(300)
     one = chooser().fit(X, y).set_params(memory_limit=3e9).partial_fit(X, y)
     one.save(tmp_path / "m.safetensors")
     again = AutoClassifier.load(tmp_path / "m.safetensors")
@@ -351,7 +358,7 @@ def test_a_limit_may_change_on_the_way(tmp_path):
 
 
 def test_arrays_of_candidates_and_who_answers_first():
-    X, y = crossed(300)
+    X, y = make_product_classes(300)
     one = AutoClassifier(candidates=np.array(["rm2", LINEAR])).fit(X[:5], y[:5])
     assert one.best_.feature_map is None
     fixed_one = fit_map("rff:20", X)
@@ -368,7 +375,7 @@ def test_arrays_of_candidates_and_who_answers_first():
     ],
 )
 def test_a_file_that_would_crash_later_is_refused(change):
-    X, y = crossed(300)
+    X, y = make_product_classes(300)
     contents = from_bytes(model_bytes(chooser().fit(X, y)))
     change(contents)
     with pytest.raises(ModelFileError):
@@ -383,7 +390,7 @@ def test_scores_of_what_are_no_rows():
 
 @pytest.mark.slow
 def test_one_row_and_a_second_prediction_take_few_calls():
-    X, y = crossed(1400)  # the maps are fixed by 1,200
+    X, y = make_product_classes(1400)  # the maps are fixed by 1,200
     one = AutoClassifier().fit(X[:1300], y[:1300])
     one.partial_fit(X[1300:1301], y[1300:1301])
     calls = []
@@ -413,7 +420,7 @@ def test_one_row_and_a_second_prediction_take_few_calls():
     ],
 )
 def test_two_threads_may_look_at_one_model(make):
-    X, y = crossed(700)
+    X, y = make_product_classes(700)
     one = make().fit(X, y)
     expected = one.predict_proba(X)
     before = model_bytes(one)
@@ -431,7 +438,7 @@ def test_two_threads_may_look_at_one_model(make):
 @pytest.mark.slow
 @pytest.mark.parametrize("before", [0, 300])
 def test_classes_can_be_declared_without_a_row(before):
-    X, y = crossed(600)
+    X, y = make_product_classes(600)
     chosen = chooser()
     if before:
         chosen.partial_fit(X[:before], y[:before])

@@ -38,9 +38,9 @@ def refuses(action, message, model, error=ValueError):
     assert image(model) == before
 
 
-@pytest.fixture(params=["new", "dense", "fading"])
+@pytest.fixture(params=["new", "dense", "decaying"])
 def model(request):
-    half_life = 10.0 if request.param == "fading" else None
+    half_life = 10.0 if request.param == "decaying" else None
     model = BalancedRidgeClassifier(half_life=half_life)
     return model if request.param == "new" else model.partial_fit(X, y)
 

@@ -49,7 +49,7 @@ def test_least_expected_cost():
         risk = CostSensitiveClassifier(costs={1: cost}).fit(X[~new], y[~new])
         balanced = BalancedRidgeClassifier().fit(X[~new], y[~new])
         assert bill(risk.predict(X[new])) <= bill(np.zeros(new.sum()))
-        if cost == 5.0:  # with 3 % of frauds, balance is near what 32 to 1 asks for
+        if cost == 5.0:  # with 3% frauds, balance is near a ratio of 32 to 1
             assert bill(risk.predict(X[new])) < bill(balanced.predict(X[new]))
     three = rng.integers(0, 3, len(y))
     p = CostSensitiveClassifier().fit(X, three).predict_proba(X)

@@ -344,7 +344,7 @@ def test_a_copied_model_recognizes_its_inputs(run):
     assert "1 new rows after 100" in run("learn", "a/t.csv", "-m", "b/m.st").err
     assert list(TableModel.load("b/m.st").records) == ["../a/t.csv", "u.csv"]
     assert "60 rows unlearned" in run("unlearn", "b/m.st", "a/u.csv").err
-    written("b/v.csv", 60, 1)  # the same rows, made anew
+    written("b/v.csv", 60, 1)  # the same rows, written again
     done = run("unlearn", "a/m.st", "b/v.csv")
     assert "60 rows unlearned" in done.err
     assert BalancedRidgeClassifier.load("a/m.st").class_count_.sum() == 100

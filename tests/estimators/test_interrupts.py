@@ -1,4 +1,4 @@
-"""Signals into calls that succeed or fail: a model is as before or as after, bit by bit.
+"""Signals into calls that succeed or fail: the model is bit-identical to before or to after.
 
 ``benchmarks/proofs/kills.py`` sends 10,000 of them.
 """
@@ -112,7 +112,7 @@ def sound(model):
 
 
 def outcomes(name):
-    """A model to begin with, and images of it before and after the call."""
+    """Return a model, and images of it before and after the call."""
     make, call = CALLS[name]
     model = make()
     done = copy.deepcopy(model)
@@ -125,7 +125,7 @@ def outcomes(name):
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.filterwarnings("ignore::counterpoise.errors.PrecisionWarning")
 def test_an_interrupt_at_any_line_finds_the_model_before_or_after(name):
-    """Raised at every line, or at 250 of them, that runs in our modules or in contextlib."""
+    """Interrupts are raised at every line, or at 250 lines, of our modules and contextlib."""
     start, before, after = outcomes(name)
     call = CALLS[name][1]
 
@@ -161,15 +161,15 @@ def test_an_interrupt_at_any_line_finds_the_model_before_or_after(name):
         run_until_line(at)
 
 
-class Struck(KeyboardInterrupt):
-    """A signal came."""
+class SignalInterrupt(KeyboardInterrupt):
+    """A signal was received."""
 
 
 def strike(name, wanted, rng):
-    """Send real signals into a call until so many have hit it.
+    """Send real signals into a call until ``wanted`` of them have interrupted it.
 
-    A timer sends them at a random moment of the call. Returns how many hit it, and after how many
-    of these the model was as before.
+    A timer sends them at a random moment of the call. Return the number of interrupted calls, and
+    the number of these that left the model unchanged.
     """
     start, before, after = outcomes(name)
     call, hits, undone = CALLS[name][1], 0, 0
@@ -178,30 +178,30 @@ def strike(name, wanted, rng):
 
     def handler(number, frame):
         if armed:  # a signal may be handled long after the timer was stopped
-            raise Struck
+            raise SignalInterrupt
 
     previous = signal.signal(signal.SIGALRM, handler)
     try:
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         with contextlib.suppress(ValueError):
             call(copy.deepcopy(start))
-        length = time.perf_counter() - begun
+        length = time.perf_counter() - start_time
         while hits < wanted:
-            model, inside, struck = copy.deepcopy(start), False, False
+            model, inside, was_hit = copy.deepcopy(start), False, False
             try:
                 armed = inside = True
                 signal.setitimer(signal.ITIMER_REAL, max(rng.uniform(0.0, length), 1e-6))
                 with contextlib.suppress(ValueError):
                     call(model)
                 armed = inside = False
-            except Struck:
-                struck = inside
-                hits += struck
+            except SignalInterrupt:
+                was_hit = inside
+                hits += was_hit
             armed = False
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             found = image(model)
             assert found in (before, after), f"{name}: a model was lost"
-            undone += struck and found == before
+            undone += was_hit and found == before
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, previous)

@@ -82,9 +82,9 @@ def test_text_may_have_any_fraction_of_a_second(fraction):
     frame = rows_with_dates([2024])
     at = frame["at"] + fraction
     kind = pa.timestamp("ns", "UTC" if fraction.endswith("Z") else None)
-    typed = pa.array(at.tolist()).cast(kind)
+    typed_column = pa.array(at.tolist()).cast(kind)
     one = TableClassifier().fit({**frame, "at": at}, "y")
-    two = TableClassifier().fit({**frame, "at": typed}, "y")
+    two = TableClassifier().fit({**frame, "at": typed_column}, "y")
     np.testing.assert_array_equal(one.estimator_.coef_, two.estimator_.coef_)
 
 

@@ -216,9 +216,9 @@ def test_bad_cells_of_prices(run, payments, cell, message):
     frame.loc[16, "price"] = cell
     frame.to_csv("bad.csv", index=False)
     for command in (["predict", "m", "bad.csv"], ["evaluate", "m", "bad.csv"]):
-        told = run(*command, "--cost-miss-column", "price", code=2).err
-        assert "bad.csv, row 17: " in told
-        assert message in told
+        done = run(*command, "--cost-miss-column", "price", code=2).err
+        assert "bad.csv, row 17: " in done
+        assert message in done
 
 
 @pytest.mark.slow
@@ -245,11 +245,11 @@ def test_evaluate_prints_the_cost_of_decisions(run, payments):
     assert "Calibration" in text
 
 
-# Predictions as they were served
+# Logged predictions
 
 
 @pytest.fixture
-def served(run, payments):
+def log_table(run, payments):
     """Predictions with alerts, and labels of 1,500 of them, in another order."""
     run("learn", "t.csv", *LEARN)
     run("predict", "m", "t.csv", "--id", "payment,price", "--cost-miss", 100, "-o", "scored.csv")
@@ -270,7 +270,7 @@ def test_logged_predictions_are_evaluated_as_they_were(run, served, payments):
     payments.loc[rows].to_csv("some.csv", index=False)
     plain = run("evaluate", "m", "some.csv", "--json", "--cost-miss", 100).out
     assert found == json.loads(plain)
-    # The model may change; what was served stays.
+    # The model may change; the logged predictions stay.
     scored = pd.read_csv("scored.csv")
     scored["alert"] = False
     scored.to_csv("scored.csv", index=False)
@@ -293,12 +293,12 @@ def test_a_larger_score_means_the_positive_class(run, payments, positive):
     assert np.corrcoef(np.sign(found.share_1), found.score)[0, 1] > 0.5
     # The ranking of logged predictions does not depend on the sign of the score.
     payments[["payment", "fraud"]].to_csv("labels.csv", index=False)
-    logged = json.loads(run(*SERVED, "--json").out)
-    assert logged == json.loads(run("evaluate", "m", "t.csv", "--json").out)
+    found = json.loads(run(*SERVED, "--json").out)
+    assert found == json.loads(run("evaluate", "m", "t.csv", "--json").out)
 
 
 @pytest.mark.slow
-def test_bad_predictions_and_labels(run, served, tmp_path):
+def test_bad_predictions_and_labels(run, log_table, tmp_path):
     whole = (tmp_path / "labels.csv").read_text(), (tmp_path / "scored.csv").read_text()
     first = whole[0].splitlines()[1]
     bad = {

@@ -300,18 +300,18 @@ def test_precision_and_recall_fill_the_figure():
 def test_every_method_has_a_colour_of_its_own(page):
     names = [MAIN_METHOD, CUSTOM_METHOD, *METHODS]
     with page():
-        colours = [plots.style(name)["color"] for name in names]
-    assert len(set(colours)) == len(names)
+        colors = [plots.style(name)["color"] for name in names]
+    assert len(set(colors)) == len(names)
     page = to_rgb("white") if page is nullcontext else to_rgb(plots.DARK_BACKGROUND)
-    for colour in colours:
-        assert contrast(to_rgb(colour), page) > 1.9
+    for color in colors:
+        assert contrast(to_rgb(color), page) > 1.9
 
 
-def contrast(*colours):
-    """Contrast by the guidelines for web content: 1 for one colour, 21 for black on white."""
+def contrast(*colors):
+    """Contrast by the guidelines for web content: 1 for one color, 21 for black on white."""
     light = []
-    for colour in colours:
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    for color in colors:
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
         light.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
     return (max(light) + 0.05) / (min(light) + 0.05)
 

@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
-from online_rules import RULES, begun
+from online_rules import RULES, make_rule
 from paper.protocol import g_mean
 
 from counterpoise.errors import ModelFileError
@@ -158,7 +158,7 @@ def test_cw_decides_as_arithmetic_without_bounds_does(stream, sizes):
     exact = decisions_of_cw(np.column_stack([X, np.ones(len(X))]), y, 120)
     compiled = ConfidenceWeighted().progressive_scores(X, y)
     np.testing.assert_array_equal(np.where(compiled >= 0, 1.0, -1.0), exact)
-    rule = begun(ConfidenceWeighted(), X.shape[1])
+    rule = make_rule(ConfidenceWeighted(), X.shape[1])
     for x, target, sign in zip(np.column_stack([X, np.ones(len(X))]), y, exact, strict=True):
         assert (1.0 if rule._state.w @ x >= 0 else -1.0) == sign
         rule.step(rule._state, x, target)
@@ -182,7 +182,7 @@ def test_units_of_columns_do_not_matter_to_cw(stream, covariance):
     found = []
     for unit in (np.ones(len(used)), units(len(used), powers=True), units(len(used), False)):
         unit = np.where(used, unit, 1.0)  # a column of zeros has none
-        rule = begun(ConfidenceWeighted(covariance=covariance), X.shape[1])
+        rule = make_rule(ConfidenceWeighted(covariance=covariance), X.shape[1])
         rule.set_params(fit_intercept=False)
         rule._state.made_for = rule._shape()
         rule.n_features_in_ = len(used)
@@ -211,7 +211,7 @@ def test_a_unit_that_is_none_is_refused_from_a_file():
 def test_steps_of_cw_lose_nothing_where_the_variance_is_small():
     X, y = noisy(50)
     X *= 1e-12  # v is 1e-24 beside 1: (−q + root) would be 0
-    rule = begun(ConfidenceWeighted(form="variance", fit_intercept=False), 6)
+    rule = make_rule(ConfidenceWeighted(form="variance", fit_intercept=False), 6)
     phi = NormalDist().inv_cdf(0.7)
     for x, target in zip(X, y, strict=True):
         if rule.step(rule._state, x, target):
@@ -238,7 +238,7 @@ def test_the_quantile_is_not_scipys(monkeypatch):
 )
 def test_a_covariance_that_is_lost_is_an_error(rule, d):
     X, y = noisy(200, d)
-    before = begun(rule, d)._state
+    before = make_rule(rule, d)._state
     image = deepcopy(before)
     for action in (rule.partial_fit, rule.progressive_scores, rule.fit):
         with pytest.raises(ValueError, match=r"indefinite, so they are not learned; scale"):

@@ -14,7 +14,7 @@ import sklearn
 from builders import assert_close
 from hypothesis import given
 from hypothesis import strategies as st
-from online_rules import RULES, begun
+from online_rules import RULES, make_rule
 from scipy.stats import norm
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import Perceptron as ScikitPerceptron
@@ -128,7 +128,7 @@ def test_reference_values_through_the_kernel(name, stream):
 def test_reference_values_through_the_step(name, stream):
     X, y = STREAMS[stream]
     expected, tol = VECTORS["algorithms"][name]["results"][stream], tolerance(name)
-    rule = begun(configured(name, y), X.shape[1])
+    rule = make_rule(configured(name, y), X.shape[1])
     for t in range(len(y)):
         f = rule._state.w @ X[t] - rule.tau
         assert abs(f - expected["f"][t]) <= tol * max(1.0, abs(expected["f"][t]))
@@ -154,7 +154,7 @@ def noisy(rows, d, seed=0):
 def test_the_kernel_is_the_loop_of_step(rule, tol, d):
     rows = 150 if isinstance(rule, IRRLS) else 1000
     X, y = noisy(rows, d)
-    spec, compiled = begun(deepcopy(rule), d), begun(deepcopy(rule), d)
+    spec, compiled = make_rule(deepcopy(rule), d), make_rule(deepcopy(rule), d)
     scores = np.empty(rows)
     for t in range(rows):
         x = np.append(X[t], 1.0)
@@ -247,7 +247,7 @@ def test_recursions_equal_the_batch_solution_after_every_sample(rule, batch, tol
 def test_after_a_cw_update_the_constraint_holds_with_equality(seed, deviation):
     rule = ConfidenceWeighted(form="deviation" if deviation else "variance")
     X, y = noisy(20, 4, seed)
-    rule = begun(rule, 4)
+    rule = make_rule(rule, 4)
     phi = norm.ppf(rule.eta)
     for x, target in zip(np.column_stack([X, np.ones(20)]), y, strict=True):
         if rule.step(rule._state, x, target):
@@ -257,7 +257,7 @@ def test_after_a_cw_update_the_constraint_holds_with_equality(seed, deviation):
 
 @given(st.integers(0, 1000))
 def test_after_a_pa_update_the_margin_is_one(seed):
-    rule, (X, y) = begun(PassiveAggressive(), 4), noisy(20, 4, seed)
+    rule, (X, y) = make_rule(PassiveAggressive(), 4), noisy(20, 4, seed)
     for x, target in zip(np.column_stack([X, np.ones(20)]), y, strict=True):
         if rule.step(rule._state, x, target):
             assert abs(target * rule._state.w @ x - 1.0) < 1e-12
@@ -266,7 +266,7 @@ def test_after_a_pa_update_the_margin_is_one(seed):
 @pytest.mark.slow
 @given(st.integers(0, 1000), st.floats(0.1, 10.0))
 def test_an_scw_2_update_meets_its_optimality_condition(seed, C):
-    rule = begun(SoftConfidenceWeighted(variant="II", C=C), 4)
+    rule = make_rule(SoftConfidenceWeighted(variant="II", C=C), 4)
     X, y = noisy(20, 4, seed)
     phi = norm.ppf(0.9)
     for x, target in zip(np.column_stack([X, np.ones(20)]), y, strict=True):

@@ -41,7 +41,7 @@ def number(value):
 
 
 def raw_files(one, folder, X, y):
-    """What the public raw files look like, made back from the prepared rows."""
+    """Write the public raw files from the prepared rows."""
     raw = one.raw
     if raw.separator == "libsvm":
         cut = 49_990 if one.name == "ijcnn1" else len(X)
@@ -173,7 +173,7 @@ GOOD = [[85, 92, 45, 27, 31, 0.0, 1], [85, 64, 59, 32, 23, 0.0, 2]]
         ([GOOD[0], GOOD[1][:4]], "line 2: the number of fields is not 7"),
         ([row[:5] for row in GOOD], "line 1: 5 fields, but bupa-liver has 7"),
         ([GOOD[0], ["x", *GOOD[1][1:]]], "line 2, field 1: 'x' is not a number"),
-        ([*GOOD, [*GOOD[0][:6], 3]], "labels 1, 3 beside 2"),
+        ([*GOOD, [*GOOD[0][:6], 3]], "labels 1, 3 and 2"),
     ],
 )
 def test_strange_raw_files_are_refused_and_nothing_is_written(rows, says, nowhere, run):
@@ -205,7 +205,7 @@ def test_a_bad_set_does_not_stop_the_others(tmp_path, run):
     X, y = data_set("sonar")
     raw_files(SETS["sonar"], tmp_path, X, y)
     (tmp_path / "bupa.data").write_text(bupa(GOOD))
-    (tmp_path / "wdbc.data").mkdir()  # a folder is no raw file
+    (tmp_path / "wdbc.data").mkdir()  # a folder is not a raw file
     said = run("prepare", ".", "--output", "out", code=2).err
     assert "sonar.csv.gz: 208 rows" in said
     assert "2 rows of 6 features" in said

@@ -1,4 +1,4 @@
-"""The paper's experiments: what is printed, a quick run, and that it goes on where it stopped."""
+"""The paper's experiments: what is printed, a quick run, and that it resumes where it stopped."""
 
 import csv
 import json
@@ -121,10 +121,10 @@ def test_the_points_are_as_many_as_in_the_paper():
 
 
 def test_draws_have_as_many_points_and_as_many_that_overlap():
-    X, y = figure1.drawn(3)
+    X, y = figure1.draw_points(3)
     assert (len(X), (y < 0).sum(), (y > 0).sum()) == (24, 8, 16)
-    assert (figure1.drawn(3)[0] == X).all()
-    assert (figure1.drawn(4)[0] != X).any()
+    assert (figure1.draw_points(3)[0] == X).all()
+    assert (figure1.draw_points(4)[0] != X).any()
     means = [np.mean(figure1.NEGATIVES, axis=0), np.mean(figure1.POSITIVES, axis=0)]
     away = np.linalg.norm(X[:, None] - means, axis=2)
     assert ((away[:, 1] < away[:, 0]) != (y > 0)).sum() == 7
@@ -153,7 +153,7 @@ def test_equation_27_as_printed_is_minimised_by_one_number():
             lambda f, p=p: (p + (1.0 - p)) * (minus * (-1.0 - f) ** 2 + plus * (1.0 - f) ** 2)
         )
         assert least.x == pytest.approx(bayes.constant(), abs=1e-6)
-    assert np.ptp(bayes.formula()) > 1.0  # and eq. (28) is no number
+    assert np.ptp(bayes.formula()) > 1.0  # eq. (28) is not constant
 
 
 def test_lemma_35_holds_for_the_weighted_classifier_and_not_for_the_optimal_one():
@@ -214,10 +214,10 @@ def test_a_change_anywhere_computes_anew(tmp_path):
     (root / "online").mkdir(parents=True)
     (root / "cli").mkdir()
     work.parent.mkdir()
-    files = [root / "a.py", root / "online" / "_kernels.pyx", work, work.parent / "beside.py"]
+    files = [root / "a.py", root / "online" / "_kernels.pyx", work, work.parent / "neighbor.py"]
     for path in [*files, root / "cli" / "app.py"]:
         path.write_text("")
-    work.write_text("from .beside import x\n")
+    work.write_text("from .neighbor import x\n")
 
     def now():
         jobs.fingerprint.cache_clear()
@@ -237,7 +237,7 @@ def test_a_change_anywhere_computes_anew(tmp_path):
 def test_the_clock_runs_for_the_compiled_loop_alone(method):
     calls = []
 
-    class Counted(type(METHODS[method]())):
+    class CountingMethod(type(METHODS[method]())):
         def _kernel(self):
             calls.append("parameters")
             return super()._kernel()
@@ -247,7 +247,7 @@ def test_the_clock_runs_for_the_compiled_loop_alone(method):
             return super()._begin(d)
 
     one = made_up()
-    rule = Counted()
+    rule = CountingMethod()
     begin, learn = clock.make_timed_functions(rule, one)
     s = begin()
     calls.clear()
@@ -265,7 +265,7 @@ def test_the_oddities_of_the_printed_times_are_german_and_the_least_squares_fami
 
 @pytest.mark.parametrize("n", [60, 600])
 def test_ar_rls_at_the_matched_ridge_is_nr_rls_where_classes_take_turns(n):
-    # A row t of the first class weighs t/(t + 1), of the second class 1: the first class lacks
+    # A row t of the first class weighs t/(t + 1), of the second class 1: the first class misses
     # about log(n)/2 of the weight n/2.
     rng = np.random.default_rng(0)
     y = np.tile([1.0, -1.0], n // 2)

@@ -119,7 +119,7 @@ def test_friedman_is_scipys_and_nemenyi_is_scikit_posthocs(seed, k, n):
     if np.isfinite(theirs.statistic):
         assert found.statistic == pytest.approx(theirs.statistic, rel=1e-12)
         assert found.p == pytest.approx(theirs.pvalue, rel=1e-9)
-    # Their p-values know the critical difference: below 0.05 if, and only if, ranks differ by more.
+    # Their p-values follow the critical difference: below 0.05 if and only if ranks differ more.
     p = scikit_posthocs.posthoc_nemenyi_friedman(values).to_numpy()
     assert np.allclose(p, p_values(values))
     mean = found.ranks.mean(axis=0)

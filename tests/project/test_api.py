@@ -26,15 +26,15 @@ def test_every_public_name_has_a_page(check_docs, monkeypatch):
 
 
 def test_every_public_name_has_an_example(check_docs):
-    assert not list(check_docs.unshown())
-    assert not list(check_docs.unlisted())
+    assert not list(check_docs.names_without_example())
+    assert not list(check_docs.imports_of_private_names())
 
 
 def test_a_name_without_an_example_is_found(check_docs, monkeypatch):
     module = import_module("counterpoise.feature_maps.fitted")
     monkeypatch.setattr(module, "__all__", ["KINDS", "map_of"], raising=False)
     monkeypatch.setattr(check_docs, "PUBLIC", [module.__name__])
-    assert [line.split(": ")[0] for line in check_docs.unshown()] == [
+    assert [line.split(": ")[0] for line in check_docs.names_without_example()] == [
         f"{module.__name__}.{name}" for name in ("KINDS", "map_of")
     ]
     assert any("README.md" in line for line in check_docs.unlisted())

@@ -15,7 +15,7 @@ DEMANDED = {"cff-version", "message", "title", "authors"}
 DEMANDED_OF_REFERENCES = {"type", "title", "authors"}
 
 
-def parsed(text):
+def parse(text):
     """The YAML of nested maps, lists of maps and scalars, by indentation; no more is used."""
     lines = [line for line in text.splitlines() if line.strip()]
     assert all(re.fullmatch(r"( *)(- )?[a-z-]+:( .+)?", line) for line in lines), text
@@ -57,7 +57,7 @@ def block(items, indent):
 
 
 def test_the_citation_file_is_valid_and_of_this_version():
-    cff = parsed((ROOT / "CITATION.cff").read_text())
+    cff = parse((ROOT / "CITATION.cff").read_text())
     assert cff["cff-version"] == "1.2.0"
     assert set(cff) >= DEMANDED
     assert cff["version"] == VERSION

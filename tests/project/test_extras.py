@@ -1,4 +1,4 @@
-"""Without an extra, what needs it says which line installs it."""
+"""Without an extra, its features raise an error with the command that installs it."""
 
 import subprocess
 import sys

@@ -49,7 +49,7 @@ def test_signals_reach_a_program_that_runs(forks):
 def test_a_pipe_ends_when_a_program_closes_it(forks):
     code = "import os, sys, signal\nos.close(1)\nsys.stdin.read()"
     with forks.start(["-c", code], stdin=PIPE) as program:
-        assert program.stdout.read() == b""  # nobody else holds it open
+        assert program.stdout.read() == b""  # no other process has it open
         assert program.poll() is None
         program.stdin.close()
         assert program.wait() == 0

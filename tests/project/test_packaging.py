@@ -1,4 +1,4 @@
-"""What is released, and what runs where nobody looks: pages of the index, hooks, workflows, asv."""
+"""Files of a release, hooks, workflows and asv."""
 
 import re
 from importlib import import_module
@@ -15,17 +15,17 @@ TARGETS = set(re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.M)[1].split())
 
 @pytest.fixture
 def tool(monkeypatch):
-    def found(name, folder="tools"):
+    def load(name, folder="tools"):
         monkeypatch.syspath_prepend(ROOT / folder)
         return import_module(name)
 
-    return found
+    return load
 
 
 def test_links_of_the_readme_work_on_a_page_of_the_index(tool):
     home = "https://example.org/counterpoise"
     before = (ROOT / "README.md").read_text()
-    after = tool("dist").absolute(before, home)
+    after = tool("dist").make_links_absolute(before, home)
     links = re.findall(r"\]\(([^)\s]+)\)", after)
     assert len(links) == len(re.findall(r"\]\(([^)\s]+)\)", before)) > 20
     for link in links:

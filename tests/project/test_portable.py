@@ -1,4 +1,4 @@
-"""Where POSIX is absent: every module is imported, and a table is learned and predicted."""
+"""Without POSIX every module is imported, and a table is learned and predicted."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ MODULES = sorted(
     for path in SOURCES.rglob(suffix)
     if path.stem != "__init__"
 )
-# What os lacks where there is no POSIX, and modules that are not there.
+# Names of os that only POSIX has, and modules that do not exist elsewhere.
 CODE = """
 import os, sys, warnings
 for name in ("fcntl", "resource", "pwd", "grp", "termios"):

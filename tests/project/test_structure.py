@@ -30,7 +30,7 @@ IN_ORDER = (0, ["structure: in order"])
 
 def test_options_are_named_in_cli_only(package):
     text = (
-        '"""Says --drop."""\n'
+        '"""Use --drop."""\n'
         'raise ValueError(\n    "no"\n    "with --keep"\n)\n'
         'f"leave --{name} out"\n'
         '"a -- b", "a--b", "--ink: #222; color: var(--ink)", "-x", "----"\n'

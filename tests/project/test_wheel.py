@@ -28,7 +28,7 @@ MODULES = sorted(
 def wheel(tmp_path_factory):
     """From what the editable install has compiled, of which it compiles what has changed since.
 
-    Its folder lies beside the other's, for commands that name sources relative to it.
+    Its folder is next to the other's, for commands that name sources relative to it.
     """
     folder = tmp_path_factory.mktemp("wheel")
     build = ROOT / "build"
@@ -44,8 +44,8 @@ def wheel(tmp_path_factory):
     return path
 
 
-def required(distribution, extras):
-    """The names of all that is installed with a distribution, as its metadata and theirs say."""
+def requirements(distribution, extras):
+    """Return the names of all requirements of a distribution, by the metadata."""
     found, wanted = {}, [(distribution, frozenset(extras))]
     seen = set(wanted)
     while wanted:
@@ -86,7 +86,7 @@ def test_every_module_is_in_the_wheel(wheel, tmp_path):
     paths = {"base": str(tmp_path / "env"), "platbase": str(tmp_path / "env")}
     site = Path(sysconfig.get_path("platlib", vars=paths))
     (installed,) = importlib.metadata.distributions(name="counterpoise", path=[str(site)])
-    for other in required(installed, ["all"]).values():
+    for other in requirements(installed, ["all"]).values():
         for name in sorted({file.parts[0] for file in other.files if file.parts[0] != ".."}):
             if not os.path.lexists(site / name) and other.locate_file(name).exists():
                 (site / name).symlink_to(other.locate_file(name))

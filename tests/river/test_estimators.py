@@ -49,7 +49,9 @@ def test_a_file_holds_all_of_it(tmp_path, params, classes):
     assert [loaded.predict_stream_proba_one(x) for x in xs] == [
         model.predict_stream_proba_one(x) for x in xs
     ]
-    if params.get("calibrate"):  # who judged is not in the file: verdicts to come differ a little
+    if params.get(
+        "calibrate"
+    ):  # the scoring model is not in the file, so later counts differ a little
         return
     for one in (model, loaded):
         for x, y in zip(xs[290:], ys[290:], strict=True):

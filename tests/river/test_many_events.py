@@ -8,7 +8,7 @@ import pytest
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.moments.moments import Moments
-from counterpoise.river import BalancedRidgeClassifier as RiverFace
+from counterpoise.river import BalancedRidgeClassifier as RiverClassifier
 
 
 @pytest.mark.slow
@@ -23,7 +23,7 @@ def test_events_stay_at_the_moments_and_the_scores_of_bulk(events, d):
     )
     X += 10.0 ** rng.integers(0, 7, d)
     names, looks = [f"f{j}" for j in range(d)], set(rng.integers(100, events, 40).tolist())
-    model = RiverFace()
+    model = RiverClassifier()
     for i, (row, label) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
         event = dict(zip(names, row, strict=True))
         guess = model.predict_one(event)

@@ -18,10 +18,10 @@ def films(n, seed=0, gone=0.0):
     rng = np.random.default_rng(seed)
     year, rating = rng.normal(2005.0, 6.0, n), rng.normal(size=n)
     y = year - 2005.0 + 4.0 * rating + 3.0 * rng.normal(size=n) > 11.0
-    lacks = rng.random(n) < gone
+    is_gone = rng.random(n) < gone
     events = [
         {"rating": r} if no and i else {"year": a, "rating": r}
-        for i, (a, r, no) in enumerate(zip(year, rating, lacks, strict=True))
+        for i, (a, r, no) in enumerate(zip(year, rating, is_gone, strict=True))
     ]
     return events, y.tolist()
 
@@ -132,7 +132,7 @@ def test_a_map_fills_by_the_mean_of_its_warm_up(features):
     np.testing.assert_allclose(fixed.mean[0], np.mean(seen), rtol=1e-12)
     lacking, filled = {"rating": 0.5}, {"rating": 0.5, "year": float(np.mean(seen))}
     rows = [model._row(x) for x in (lacking, filled)]
-    rows[1][2] = 1.0  # that it is missing is told, too
+    rows[1][2] = 1.0  # the indicator
     np.testing.assert_allclose(*(fixed.transform(row[None]) for row in rows), atol=1e-12)
 
 
@@ -177,8 +177,8 @@ def test_reasons_add_up_by_feature(options):
         assert set(reasons) == {"year", "rating", "late"}
         totals.append(sum(reasons.values()))
         scores.append(model._scores().of(model._row(x)[None])[0, 0])
-    apart = np.subtract(totals, scores)  # the score of the centre is the same for all
-    np.testing.assert_allclose(np.abs(apart), abs(apart[0]), atol=1e-9)
+    differences = np.subtract(totals, scores)  # the score of the center is the same for all
+    np.testing.assert_allclose(np.abs(differences), abs(differences[0]), atol=1e-9)
 
 
 def test_none_and_nan_are_missing_too():

@@ -16,7 +16,7 @@ from counterpoise import BalancedRidgeClassifier
 
 
 def stream(rows, d):
-    """Made-up rows, 5 % of them of the rare class."""
+    """Synthetic rows, 5% of them of the rare class."""
     rng = np.random.default_rng(0)
     y = (rng.random(rows) < 0.05).astype(int)
     return rng.standard_normal((rows, d)) + 0.5 * y[:, None], y
