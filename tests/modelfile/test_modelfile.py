@@ -27,7 +27,7 @@ from counterpoise.modelfile import container as modelfile
 from counterpoise.modelfile.container import KEY, from_bytes, to_bytes
 from counterpoise.readers import source
 from counterpoise.tables.model import TableModel, learn_inputs
-from counterpoise.tables.unlearn import repeated
+from counterpoise.tables.unlearn import repeat_moments
 
 RULES = [getattr(online, name) for name in online.__all__]
 
@@ -458,7 +458,7 @@ def test_a_rule_of_many_features_is_refused_before_memory_is_spent():
 
 def test_rows_that_count_a_million_times():
     moments = Moments.of(*stream(20))
-    total = repeated(moments, 999_999)
+    total = repeat_moments(moments, 999_999)
     np.testing.assert_allclose(total.n, 999_999 * moments.n, rtol=1e-12)
     np.testing.assert_allclose(total.C, 999_999 * moments.C, rtol=1e-9)
 

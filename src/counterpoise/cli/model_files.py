@@ -324,7 +324,7 @@ def unlearn(
 
     if condition is not None and not os.path.exists(model) and has_store(model):
         with locked(model), opened_store(model) as store:
-            found = store.find_pending(condition.among)
+            found = store.find_pending(condition.match)
             store.erase_pending(found)
             store.compact()
         messages.info(f"{pluralize(len(found), 'pending event')} erased")
@@ -350,7 +350,7 @@ def unlearn(
         before = 0 if store is None else len(store)
         if store is not None:
             if condition is not None:
-                change.erase(store.find_pending(condition.among))
+                change.erase(store.find_pending(condition.match))
             change.plan(learner)
         learner.save()
         settle(learner, store, is_finished=True)

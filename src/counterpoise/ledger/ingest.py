@@ -433,7 +433,7 @@ class CellWriter(RowGrouper):
         until = None if record is None else record.mark.rows
         for chunk in self.read(source, ReadPosition(), until, where):
             rows = np.arange(chunk.first - 1, chunk.first - 1 + chunk.rows)
-            chosen = np.ones(chunk.rows, dtype=bool) if where is None else where.of(chunk)
+            chosen = np.ones(chunk.rows, dtype=bool) if where is None else where.select(chunk)
             if record is not None:
                 chosen &= (rows < record.mark.rows) & ~records.contains(record.gone, rows)
             if self.metadata.dropped is not None and chosen.any():

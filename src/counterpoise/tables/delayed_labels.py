@@ -50,7 +50,7 @@ class PendingRows:
         yield from self.store.joined(wanted)
 
 
-def learned_events(
+def read_learned_events(
     source: Source, store: EventStore, record: Record, rows: int, wanted: Callable[[str], bool]
 ) -> Iterator[JoinedChunk]:
     """Read all events of a file that a store has read, with their present labels, if learned."""
@@ -69,7 +69,7 @@ def learned_events(
                 "kinds": store.kinds,
             },
             ids=tuple(ids),
-            learned=tuple(one is not None and not one.input for one in found),
+            is_learned=tuple(one is not None and not one.input for one in found),
             inputs=tuple("" if one is None else one.input for one in found),
         )
 
@@ -82,7 +82,7 @@ class NewLabels:
     by_id: Mapping[str, Any] | None = None  # labels by id instead; other rows stay as they are
     id: str | None = None  # column of the ids
 
-    def of(self, chunk: Chunk) -> tuple[Flags, list[Any]]:
+    def find(self, chunk: Chunk) -> tuple[Flags, list[Any]]:
         """Return which rows get a label, (rows,), and the labels."""
         if self.by_id is None:
             return np.ones(chunk.rows, dtype=bool), [self.label] * chunk.rows

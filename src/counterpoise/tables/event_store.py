@@ -104,15 +104,15 @@ class JoinedChunk(Chunk):
     ids: tuple[str, ...] = ()  # id of each row
     # input and row of each event, where the positions are those of labels
     origins: tuple[str, ...] = ()
-    # whether the model has learned the row with its label by the store, where some were not
-    learned: tuple[bool, ...] = ()
+    # whether the model has learned the row with its label by the store
+    is_learned: tuple[bool, ...] = ()
     inputs: tuple[str, ...] = ()  # labeled input from which a row was learned instead, or empty
 
     def only(self, rows: Flags) -> JoinedChunk:
         """Return the rows that are meant, with the same mark."""
         part = super().only(rows)
         assert isinstance(part, JoinedChunk)
-        names = ("ids", "origins", "learned", "inputs")
+        names = ("ids", "origins", "is_learned", "inputs")
         values: Any = {name: tuple(compress(getattr(self, name), rows)) for name in names}
         return replace(part, **values)
 

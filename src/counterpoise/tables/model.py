@@ -61,6 +61,7 @@ from counterpoise.tables.scoring import (
     TableScorer,
     push_scores,
     scored_parts,
+    select_rows,
 )
 
 if TYPE_CHECKING:
@@ -485,8 +486,7 @@ class TableModel:
         whole = _concatenate([part for part, _ in self._encode_again(source, weight)])
         if whole is not None:
             order = row_order(whole.X, whole.y, whole.weight)
-            w = None if whole.weight is None else whole.weight[order]
-            rows = whole._replace(X=whole.X[order], y=whole.y[order], weight=w)
+            rows = select_rows(whole, order)
             self._prepare(source.name, rows, self.encoding, [])
             n, found = len(rows.y), list[ScoredRows]()
             with one_thread():

@@ -51,7 +51,7 @@ def add_rows(ranges: Ranges, rows: Iterable[int]) -> Ranges:
     return tuple(result)
 
 
-def without(ranges: Ranges, rows: Iterable[int]) -> Ranges:
+def remove_rows(ranges: Ranges, rows: Iterable[int]) -> Ranges:
     """Return ranges without some rows, by their numbers."""
     removed = sorted(set(rows))
     result: list[tuple[int, int]] = []
@@ -368,14 +368,14 @@ class RowFilter:
         large = {name for name, values in self.values.items() if any(map(_is_large, values))}
         return {name: kind for name, kind in kinds.items() if name not in large}
 
-    def of(self, chunk: Chunk) -> Flags:
-        """Return which rows of a chunk are meant, (rows,); each column must be there."""
+    def select(self, chunk: Chunk) -> Flags:
+        """Return which rows of a chunk meet them, (rows,); a table must have each column."""
         for name in self.values if chunk.table else ():
             column_of(chunk, name, "where")
-        return self.among(chunk.columns, chunk.rows)
+        return self.match(chunk.columns, chunk.rows)
 
-    def among(self, columns: Mapping[str, Any], rows: int) -> Flags:
-        """Return which rows of columns are meant, (rows,); none where a column is not there."""
+    def match(self, columns: Mapping[str, Any], rows: int) -> Flags:
+        """Return which rows of columns meet them, (rows,); none where a column does not exist."""
         result = np.ones(rows, dtype=bool)
         for name, values in self.values.items():
             for value in values:

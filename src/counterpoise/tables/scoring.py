@@ -146,6 +146,12 @@ class ScoredRows(NamedTuple):
     is_complete: bool  # whether they are all rows of their part
 
 
+def select_rows(encoded: EncodedChunk, rows: Any) -> EncodedChunk:
+    """Return some of the encoded rows, given a slice, indices or flags."""
+    weight, t = (None if one is None else one[rows] for one in (encoded.weight, encoded.t))
+    return encoded._replace(X=encoded.X[rows], y=encoded.y[rows], weight=weight, t=t)
+
+
 def scored_parts(
     model: Model, before: int, after: int, rows: EncodedChunk, chunk_rows: int, needs_all: bool
 ) -> Iterator[tuple[EncodedChunk, list[ScoredRows]]]:
@@ -162,10 +168,8 @@ def scored_parts(
     if is_due and before < n:
         needed = max(1, min(MAX_RECENT_SCORES, after // 2))
     for part in split_rows(before, n, n if needs_all else needed):
-        some, found = rows, list[ScoredRows]()
-        if part != slice(0, n):
-            weight, t = (None if one is None else one[part] for one in (rows.weight, rows.t))
-            some = rows._replace(X=rows.X[part], y=rows.y[part], weight=weight, t=t)
+        some = rows if part == slice(0, n) else select_rows(rows, part)
+        found: list[ScoredRows] = []
         is_sample = is_due and part.stop > n - needed
         if (needs_all or is_sample) and model.is_fitted:
             with warnings.catch_warnings():
