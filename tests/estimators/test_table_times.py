@@ -82,9 +82,9 @@ def test_text_may_have_any_fraction_of_a_second(fraction):
     frame = dated([2024])
     at = frame["at"] + fraction
     kind = pa.timestamp("ns", "UTC" if fraction.endswith("Z") else None)
-    typed = pa.array(at.tolist()).cast(kind)
+    typed_options = pa.array(at.tolist()).cast(kind)
     one = TableClassifier().fit({**frame, "at": at}, "y")
-    two = TableClassifier().fit({**frame, "at": typed}, "y")
+    two = TableClassifier().fit({**frame, "at": typed_options}, "y")
     np.testing.assert_array_equal(one.estimator_.coef_, two.estimator_.coef_)
 
 
@@ -125,14 +125,14 @@ def test_pieces_may_have_times_in_other_units(first, second):
     frame = dated([2024])
     at = pd.to_datetime(frame["at"]).dt.floor("D")
 
-    def typed(rows, unit):
+    def typed_options(rows, unit):
         if unit == "date":
             return frame[rows].assign(at=at[rows].dt.date)
         zone = ", UTC" if unit.endswith("zone") else ""
         times = at[rows].astype(f"datetime64[{unit.split()[0]}]")
         return frame[rows].assign(at=times.dt.tz_localize("UTC") if zone else times)
 
-    pieces = [typed(slice(0, 20), first), typed(slice(20, None), second)]
+    pieces = [typed_options(slice(0, 20), first), typed_options(slice(20, None), second)]
     found = TableClassifier().fit(pieces, "y").estimator_.coef_
     expected = TableClassifier().fit(frame.assign(at=at), "y").estimator_.coef_
     np.testing.assert_array_equal(found, expected)

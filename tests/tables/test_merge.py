@@ -202,7 +202,7 @@ def test_evaluate_equals_python(run):
     assert "g_mean is undefined: only 0 is in the data" in done.err
     pd.read_csv("two.csv").drop(columns="target").to_csv("four.csv", index=False)
     assert (
-        "has no column 'target', which holds the labels"
+        "has no column 'target', which contains the labels"
         in run("evaluate", "m.st", "four.csv", code=2).err
     )
 
@@ -434,7 +434,7 @@ def test_a_model_that_chooses_by_command_line(run):
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (["--feature-map", "auto", "--ridge", "1"], "chooses the ridge; leave --ridge out"),
+        (["--feature-map", "auto", "--ridge", "1"], "selects the ridge; leave --ridge out"),
         (["--feature-map", "auto", "--scale", "none"], "leave --scale out"),
         (["--feature-map", "auto", "--intercept", "none"], "leave --intercept out"),
         (["--feature-map", "auto", "--class-weight", "none"], "leave --class-weight out"),
@@ -463,7 +463,7 @@ def test_another_map_is_another_file(run):
     assert "--feature-map is auto, but m.st was learned with rm2" in said
     learn(run, "auto.st", "a.csv", more=["--feature-map", "auto"])
     said = run("learn", "a.csv", "-m", "auto.st", "--ridge", "1", code=2).err
-    assert "chooses the ridge" in said
+    assert "selects the ridge" in said
 
 
 @pytest.mark.slow
@@ -473,7 +473,7 @@ def test_a_borrowed_map_and_options_that_contradict_it(run):
     learn(run, "base.st", "a.csv", more=["--feature-map", "rm2", "--hash", "kind=4"])
     for more in (["--drop", "a"], ["--label", "a"], ["--categorical", "a"], ["--hash", "kind=3"]):
         said = run("learn", "b.csv", "--feature-map", "base.st", "-m", "m.st", *more, code=2).err
-        assert "is a feature of the map of ./base.st, and the options say otherwise" in said
+        assert "is a feature of the map of ./base.st, and the options differ" in said
         assert not os.path.exists("m.st")
     run("learn", "b.csv", "--feature-map", "base.st", "-m", "m.st")  # label and hashes come along
     run("merge", "base.st", "m.st", "-o", "both.st")

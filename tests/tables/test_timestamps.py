@@ -113,7 +113,7 @@ def test_classes_fade_by_rows_of_their_own_from_the_shell(run, tmp_path, table):
         (["--half-life", "7d"], "needs the time of each row; name its column with --timestamp"),
         (
             ["--half-life", "7", "--timestamp", "at"],
-            "no half-life is a time; give a time such as 7d",
+            "requires a half-life; give a time such as 7d",
         ),
         (
             ["--half-life", "soon", "--timestamp", "at"],
@@ -121,7 +121,7 @@ def test_classes_fade_by_rows_of_their_own_from_the_shell(run, tmp_path, table):
         ),
         (["--half-life", "7d", "--timestamp", "when"], "has no column 'when'"),
         (["--half-life", "7d", "--timestamp", "fraud"], "fraud"),
-        (["--half-life", "7d", "--timestamp", "at", "--feature-map", "auto"], "fades by rows"),
+        (["--half-life", "7d", "--timestamp", "at", "--feature-map", "auto"], "decays by rows"),
     ],
 )
 def test_a_clock_that_cannot_be_is_named(run, tmp_path, table, words, message):

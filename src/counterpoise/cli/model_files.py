@@ -45,7 +45,7 @@ def inspect(
 
     Example: counterpoise inspect fraud.safetensors
     """
-    from counterpoise.tables.estimator import shown
+    from counterpoise.tables.estimator import as_text
     from counterpoise.tables.inspect import describe_model
     from counterpoise.tables.model import TableModel
 
@@ -66,7 +66,7 @@ def inspect(
         *([CALIBRATION[name], value] for name, value in (found["calibration"] or {}).items()),
         *([f"rows clipped by {name}", rows] for name, rows in found["clipped"].items() if rows),
         *([["standard errors", _error_note(found)]] if _error_note(found) else []),
-        *([name, shown(value)] for name, value in {**found["options"], **columns}.items()),
+        *([name, as_text(value)] for name, value in {**found["options"], **columns}.items()),
     ]
     show(["what", "value"], facts)
     print()

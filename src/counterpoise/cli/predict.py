@@ -170,7 +170,7 @@ def predict(
 
         for table in flag_top(tables(), rule) if isinstance(rule, TopPerDay) else tables():
             out.write(table)
-        if not out.begun:
+        if not out.names:
             out.write(predictor.empty_table())
     _report(predictor)
 

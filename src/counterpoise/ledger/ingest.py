@@ -62,7 +62,7 @@ def open_inputs(
         source = data if hasattr(data, "chunks") else formats.source(os.fspath(data))
         if name is not None and source is data and source.path != "-":
             return [(source, name)]
-        return [(source, Records.key(source.path, path, name))]
+        return [(source, records.input_key(source.path, path, name))]
     if isinstance(data, (list, tuple)) and data and all(map(_is_input, data)):
         names = [name if getattr(one, "path", None) == "-" else None for one in data]
         pairs = zip(data, names, strict=True)

@@ -47,8 +47,8 @@ from counterpoise.spark.dataframes import (
 from counterpoise.tables.estimator import require_clock
 from counterpoise.tables.scoring import select_rows
 
-# The tree: sixteen neighbors are merged at a time, twice. The number of partitions is unknown until
-# the frame is computed, so the depth is always the same.
+# A tree merges sixteen neighbors at a time, twice. The number of partitions is unknown until the
+# frame is computed, so the depth is always the same.
 FAN, LEVELS = 16, 2
 SEGMENT = 2**40  # difference of the numbers of a part in two segments
 PART = "part long, error string, dropped long, model binary"
