@@ -814,7 +814,7 @@ def test_labels_that_the_model_does_not_know_are_one_error(run):
     for more in ([], ["--report", "r.html"], ["--report", "r.html", "--positive", "maybe"]):
         done = run("evaluate", MODEL, "u.csv", *more, code=2)
         says = "the model has learned no label of column 'fraud': they are 'maybe', and it "
-        assert says + "knows 'no', 'yes'" in done.err
+        assert says + "has 'no', 'yes'" in done.err
     assert not Path("r.html").exists()
 
 

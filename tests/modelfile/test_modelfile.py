@@ -98,7 +98,7 @@ def test_rules_are_saved_too(tmp_path, Rule):
     again = Rule.load(tmp_path / "r")
     np.testing.assert_array_equal(again.decision_function(X), rule.decision_function(X))
     np.testing.assert_array_equal(again.partial_fit(X, y).coef_, rule.partial_fit(X, y).coef_)
-    with pytest.raises(ModelFileError, match=f"holds a {Rule.__name__}, not a Balanced"):
+    with pytest.raises(ModelFileError, match=f"contains a {Rule.__name__}, not a Balanced"):
         BalancedRidgeClassifier.load(tmp_path / "r")
 
 

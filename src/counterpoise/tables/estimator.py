@@ -13,7 +13,6 @@ from counterpoise.encoding.columns import Columns, by_option
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.auto import AutoModel, Engine
 from counterpoise.engine.ridge import RidgeModel
-from counterpoise.engine.state import State
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.fitted import feature_map_name
@@ -49,11 +48,6 @@ def chunks_per_scoring(model: Model) -> int:
         return 8
     d, options = len(ridge.state.moments.anchor), ridge.options
     return 1 + d // (100 if options.ridge == "gcv" or options.pooled_rows is not None else 1000)
-
-
-def first_state(model: Model) -> State:
-    """Return a state that has all features and classes."""
-    return model.candidates.first if isinstance(model, AutoModel) else model.state
 
 
 def new_model(options: Mapping[str, Any], columns: Columns) -> Model:

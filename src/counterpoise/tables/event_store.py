@@ -311,12 +311,9 @@ class EventStore:
             if kind == EVENTS:
                 before = "an event that was learned" if one in learned else origin
                 raise duplicate_id_error(chunk, row, self.id, one, before)
-            raise chunk.error(
-                row,
-                f"{self.id} {one!r} has its label already{f' in {origin}' if origin else ''}",
-                Suggestion("leave the row out"),
-                Suggestion("change a label with counterpoise relabel"),
-            )
+            relabel = Suggestion("change a label with counterpoise relabel")
+            text = f"{self.id} {one!r} has its label already{f' in {origin}' if origin else ''}"
+            raise chunk.error(row, text, Suggestion("leave the row out"), relabel)
 
     def _add_batch(
         self, kind: str, chunk: Chunk, key: str, record: Record, rows: list[StoredRow]
@@ -428,23 +425,17 @@ class EventStore:
         """Plan to learn the rows of a labeled chunk; return the mark of the store."""
         ids, labels = ids_of(chunk, self.id), cell_parsing.texts(chunk, self.label).to_pylist()
         learned, waiting = self._base.select(LEARNED, ids), self._rows(LABELS, ids)
-        seen = set(self._claimed)
+        seen = self._claimed | learned.keys()
         for row, (one, label) in enumerate(zip(ids, labels, strict=True)):
-            if one in learned or one in seen:
-                raise chunk.error(
-                    row,
-                    f"{self.id} {one!r} was learned already",
-                    Suggestion("leave the row out"),
-                    Suggestion("correct its id"),
-                )
+            if one in seen:
+                remedies = Suggestion("leave the row out"), Suggestion("correct its id")
+                raise chunk.error(row, f"{self.id} {one!r} was learned already", *remedies)
             seen.add(one)
-            if one in waiting and waiting[one].label != label:
-                raise chunk.error(
-                    row,
-                    f"{self.id} {one!r} has the label {label!r} here and {waiting[one].label!r} in "
-                    f"{self._origins([waiting[one]])[0]}",
-                    Suggestion("correct the label"),
-                )
+            other = waiting.get(one)
+            if other is not None and other.label != label:
+                origin = self._origins([other])[0]
+                text = f"{self.id} {one!r} has the label {label!r} here and {other.label!r} in"
+                raise chunk.error(row, f"{text} {origin}", Suggestion("correct the label"))
         digest = self.plan({"learn": dict.fromkeys(ids, ""), "input": key}, 0)
         return ReadPosition(self._mark[1], 0, digest)
 
@@ -463,13 +454,12 @@ class EventStore:
     def find_pending(self, matches: Callable[[Mapping[str, Any], int], Flags]) -> list[str]:
         """Return the ids of pending events by a function of columns and their number of rows."""
         result: list[str] = []
-        ids = {row[1:3]: one for one, row in self._rows(EVENTS).items()}
-        for n, batch in self._batches().items():
-            if batch.kind == EVENTS:
-                table = self._read(n)
-                columns = {name: table[name].combine_chunks() for name in table.column_names}
-                positions = table[POSITION].to_numpy()[matches(columns, table.num_rows)]
-                result += [ids[n, at] for at in positions.tolist()]
+        ids = {(row.batch, row.position): one for one, row in self._rows(EVENTS).items()}
+        for n in dict.fromkeys(n for n, _ in sorted(ids)):
+            table = self._read(n)
+            columns = {name: table[name].combine_chunks() for name in table.column_names}
+            positions = table[POSITION].to_numpy()[matches(columns, table.num_rows)]
+            result += [ids[n, position] for position in positions.tolist()]
         return result
 
     # Steps
@@ -481,11 +471,10 @@ class EventStore:
         labels by id; ``revise`` to waiting labels, by id; ``erase`` to ids; or ``drop`` to names
         of inputs. ``batch`` is that of the labels.
         """
-        text = json.dumps(change, sort_keys=True)
+        text = json.dumps([batch, change], sort_keys=True)
         digest: str = xxh3_128_hexdigest(f"{self._tip}{text}".encode())
         with self._base.transaction():
-            number = self._base.count("steps") + 1
-            self._base.insert("steps", [(number, digest, json.dumps([batch, text]))])
+            self._base.insert("steps", [(self._base.count("steps") + 1, digest, text)])
         self._tip = digest
         self._claimed |= set(change.get("learn", ()))
         return digest
@@ -513,7 +502,7 @@ class EventStore:
             with base.transaction():
                 last = max([base.state["committed"], *(batch for batch, _ in done)])
                 self._commit(base.state["batch"] if is_finished else last)
-                self._carry_out([json.loads(text) for _, text in done])
+                self._carry_out([change for _, change in done])
                 base.delete("steps", [row[0] for row in steps])
                 lost = {batch.n for batch in self._uncommitted_batches()}
                 self._remove(LABELS, [o for o, r in self._rows(LABELS).items() if r.batch in lost])

@@ -112,17 +112,14 @@ def ranking_scores(f: Matrix, scores: Scores) -> Matrix:
     return one_vs_rest_log_odds(scores.link.slopes[0] * f)
 
 
-def class_ranks(ranks: Matrix, position: int) -> Vector:
-    """Return the ranking scores of rows, (n,), for the class at a position."""
+def class_ranks(ranks: Matrix | None, position: int) -> Vector:
+    """Return the ranking scores of rows, (n,), for the class at a position; None is no row."""
+    if ranks is None:
+        return np.empty(0)
     if ranks.shape[1] > 1:
         return ranks[:, position]
     result: Vector = ranks[:, 0] if position else -ranks[:, 0]
     return result
-
-
-def recent_ranks(recent: Matrix | None, position: int) -> Vector:
-    """Return the ranking scores of the rows that were learned last, (m,), for a class."""
-    return class_ranks(np.empty((0, 1)) if recent is None else recent, position)
 
 
 MAX_WINDOW_VALUES = 40_000  # with many classes there are fewer scores
