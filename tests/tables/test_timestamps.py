@@ -1,4 +1,4 @@
-"""Rows of files, frames and events that fade by the clock, or by class: the same model."""
+"""Rows of files, frames and events that decay by the clock, or by class: the same model."""
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +47,7 @@ def test_files_fade_by_a_column_of_times(run, tmp_path, table):
         "--no-calibrate",
     )
     run("learn", "late.csv", *words, "--chunk-rows", "100")
-    run("learn", "early.csv", "-m", "m")  # old rows come later: they weigh what their age says
+    run("learn", "early.csv", "-m", "m")  # old rows come later: their weight depends on their age
     model = BalancedRidgeClassifier.load(tmp_path / "m")
     wanted = BalancedRidgeClassifier().fit(X, y, 2.0 ** ((t - t.max()) / (50 * HOUR)))
     assert_close(model, wanted)

@@ -56,7 +56,7 @@ class EvaluationResult:
     def cost_summary(self, positive: Any, position: int, price: Any = None) -> CostSummary | None:
         """Return the costs of decisions about a class; ``price`` is that of a miss if none was set.
 
-        None if there is no price.
+        None without a price.
         """
         risk, price = self.risk(position), self.price if price is None else price
         if price is None:

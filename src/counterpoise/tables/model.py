@@ -532,7 +532,7 @@ class TableModel:
     def finish(self) -> bool:
         """End a run that was not interrupted, and return whether the model must be saved.
 
-        Labels that were learned until now are no longer new.
+        Labels that were learned until now do not count as new later.
         """
         before = self.settled, self.positive
         self.settled = self.rows

@@ -113,7 +113,7 @@ def ranking_scores(f: Matrix, scores: Scores) -> Matrix:
 
 
 def class_ranks(ranks: Matrix | None, position: int) -> Vector:
-    """Return the ranking scores of rows, (n,), for the class at a position; None is no row."""
+    """Return the ranking scores of rows, (n,), for the class at a position; None has no rows."""
     if ranks is None:
         return np.empty(0)
     if ranks.shape[1] > 1:
