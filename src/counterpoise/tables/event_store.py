@@ -471,10 +471,13 @@ class EventStore:
         labels by id; ``revise`` to waiting labels, by id; ``erase`` to ids; or ``drop`` to names
         of inputs. ``batch`` is that of the labels.
         """
-        text = json.dumps([batch, change], sort_keys=True)
-        digest: str = xxh3_128_hexdigest(f"{self._tip}{text}".encode())
+        # The digest does not depend on the batch, whose number differs after an interruption.
+        digest: str = xxh3_128_hexdigest(
+            f"{self._tip}{json.dumps(change, sort_keys=True)}".encode()
+        )
         with self._base.transaction():
-            self._base.insert("steps", [(self._base.count("steps") + 1, digest, text)])
+            number, step = self._base.count("steps") + 1, json.dumps([batch, change])
+            self._base.insert("steps", [(number, digest, step)])
         self._tip = digest
         self._claimed |= set(change.get("learn", ()))
         return digest
