@@ -56,8 +56,10 @@ def merge_models(
     encoding = ColumnEncoder(one.encoding.columns, kinds, features, labels, bases)
     first, second = (_reindex_model(stored, encoding) for stored in (one, two))
     ridge, other = as_ridge(first), as_ridge(second)
-    is_averaging = ridge is None or other is None
-    model = _merge_auto(first, second, names) if is_averaging else ridge.merge(other)
+    if ridge is None or other is None:
+        model: Model = _merge_auto(first, second, names)
+    else:
+        model = ridge.merge(other)
     chosen = _positive_class(one, two, names, model.labels.tolist(), positive)
     recent = None
     if one.classes == two.classes:
@@ -79,8 +81,12 @@ def merge_models(
 def _merge_auto(one: Model, two: Model, names: tuple[str, str]) -> AutoModel:
     """Return the merger of two averaging models, whose maps must be equal."""
     first, second = as_auto(one), as_auto(two)
-    is_ready = first is not None and second is not None and first.candidates.is_ready
-    if is_ready and first.fitted_candidates == second.fitted_candidates:
+    if (
+        first is not None
+        and second is not None
+        and first.candidates.is_ready
+        and first.fitted_candidates == second.fitted_candidates
+    ):
         return first.merge(second)
     raise DataError(
         f"{names[0]} and {names[1]} are not averaging models whose maps the same rows have fitted",

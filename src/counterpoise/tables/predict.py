@@ -147,7 +147,8 @@ def explanation_columns(explanation: Explanation, k: int, sign: float = 1.0) -> 
     for name, share in zip(names.T, shares.T, strict=True):
         result += pa.array(name, pa.string()), pa.array(share, pa.float64())
     missing = [pa.nulls(len(size), kind) for kind in (pa.string(), pa.float64())]
-    return result + missing * (k - names.shape[1])
+    result += missing * (k - names.shape[1])
+    return result
 
 
 class Predictor:

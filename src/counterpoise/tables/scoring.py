@@ -268,7 +268,8 @@ class MetricsFile:
             for line in file:
                 is_complete = line.endswith(b"\n")
                 try:
-                    found = json.loads(line) if is_complete else {"model": self.model, "rows": rows}
+                    found: Any = {"model": self.model, "rows": rows}
+                    found = json.loads(line) if is_complete else found
                     is_valid = found["model"] == self.model and found["rows"] >= 0
                 except (ValueError, KeyError, TypeError):
                     is_valid = False
