@@ -74,7 +74,7 @@ def of_day(day):
     return ["learn", f"day{day:02d}.csv", "--labels", f"labels{day:02d}.csv", *OPTIONS]
 
 
-def read_learned(path):
+def model_contents(path):
     """Return the contents of a model file, except the names and the hashes of its inputs."""
     contents = modelfile.load(path)
     stream = {k: v for k, v in contents.stream.items() if k not in ("inputs", "order")}
@@ -157,9 +157,7 @@ class NightlyJob:
     def run_day(self, day):
         """Run the commands of one day."""
         frame, self.next_day = self.next_day, self._events(day + 1)
-        name = self._write(
-            self._drop_erased(frame, day), f"day{day:02d}", FORMATS.get(day % 5, "csv")
-        )
+        name = self._write(self._log_rows(frame, day), f"day{day:02d}", FORMATS.get(day % 5, "csv"))
         self._schedule(day, [self.next_day] if day else [frame, self.next_day])
         options = ["--id", "payment", "--label", "fraud", "--drop", "customer", "--ridge", "2"]
         options += ["--classes", "no,yes"]
@@ -201,7 +199,7 @@ class NightlyJob:
         frame["fraud"] = np.where(fraud, "yes", "no")
         return frame
 
-    def _drop_erased(self, frame, day):
+    def _log_rows(self, frame, day):
         """Return the rows of customers that are not erased; amounts of one day are wrong."""
         frame = frame[~frame.customer.isin(self.erased)]
         return frame.assign(amount=frame.amount * 100) if day == self.wrong_day else frame
@@ -220,7 +218,7 @@ class NightlyJob:
     def _add(self, frame, name):
         frame = frame[~frame.customer.isin(self.erased)]
         day = int(frame.payment.iloc[0][1:3])
-        logged = self._drop_erased(frame, day)
+        logged = self._log_rows(frame, day)
         self.files[name] = list(frame.payment)
         for row in logged.to_dict("records"):
             self.rows[row["payment"]] = row

@@ -2,7 +2,7 @@
 
 Spark starts ``python -m spark_daemon pyspark.worker``. A worker that has nothing imported takes
 two seconds to do so, and tests in which tasks fail need many. After every task a worker collects
-garbage, and for every task it reads the archives on its path again; here both are fast.
+garbage, and for every task it reads the archives on its path again; here both have little to do.
 """
 
 import gc

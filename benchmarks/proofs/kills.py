@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from delayed_labels import PLAIN, NightlyJob, of_day, read_learned, write_days
+from delayed_labels import PLAIN, NightlyJob, model_contents, of_day, write_days
 from estimators.test_interrupts import CALLS, strike
 from fork_server import NOWHERE, ForkServer
 from pipelines import CHUNK, FORMATS, ROWS
@@ -178,7 +178,9 @@ def write_labels(options):
             if day:
                 processes.run(folder, "learn", f"joined{day:02d}.csv", *PLAIN, *OFTEN)
         whole = (folder / "m").read_bytes()
-        assert read_learned(folder / "m") == read_learned(folder / "joined"), "not the joined rows"
+        assert model_contents(folder / "m") == model_contents(folder / "joined"), (
+            "not the joined rows"
+        )
         (folder / "m").unlink()
         (folder / "m.pending").unlink()
         kills = learn_days(folder, options.days, options.kills, np.random.default_rng(0))

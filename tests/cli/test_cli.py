@@ -810,7 +810,7 @@ def test_a_signal_to_predict_leaves_nothing_behind(start, tmp_path):
         (["learn", "t.csv"], "Missing option"),
         (
             ["learn", "t.csv", "-m", "x"],
-            "name the column that holds the labels with --label",
+            "name the column that contains the labels with --label",
         ),
         (["learn", "no.csv", "--label", "y", "-m", "x"], "cannot read no.csv: No such file"),
         (["learn", "t.csv", "--label", "no", "-m", "x"], "has no column 'no', named by --label"),

@@ -71,7 +71,7 @@ def test_a_mistyped_label_is_refused_and_turns_no_alert_off(run):
     assert "--allow-new-classes" in done.err
     assert content() == before
     done = teach(run, "u.csv", more=["--allow-new-classes"])
-    assert "warning: u.csv, row 7: label 'Yes' is a new class besides no, yes" in done.err
+    assert "warning: u.csv, row 7: label 'Yes' is a new class in addition to no, yes" in done.err
     assert TableModel.load(MODEL).positive == "yes"
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.6").out))
     assert (table["alert"] == (table["proba_balanced_yes"] >= 0.6)).all()
@@ -91,7 +91,7 @@ def test_a_young_model_learns_new_labels_and_names_the_row(run):
     done = teach(run, written("t.csv", 200))
     assert "the positive class is 'yes'" in done.err
     done = teach(run, write_rows_of_label("Yes"))
-    assert "warning: v.csv, row 1: label 'Yes' is a new class besides no, yes" in done.err
+    assert "warning: v.csv, row 1: label 'Yes' is a new class in addition to no, yes" in done.err
     assert "the positive class" not in done.err  # it is printed once
     assert TableModel.load(MODEL).positive == "yes"
 
@@ -822,8 +822,8 @@ def test_labels_that_the_model_does_not_know_are_one_error(run):
     written("u.csv", 50, 1, fraud="maybe")
     for more in ([], ["--report", "r.html"], ["--report", "r.html", "--positive", "maybe"]):
         done = run("evaluate", MODEL, "u.csv", *more, code=2)
-        says = "no label in column 'fraud' is known to the model: they are 'maybe', and it "
-        assert says + "knows 'no', 'yes'" in done.err
+        says = "the model has learned no label of column 'fraud': they are 'maybe', and it "
+        assert says + "has 'no', 'yes'" in done.err
     assert not Path("r.html").exists()
 
 

@@ -104,7 +104,7 @@ def image(thing):
     return repr(thing)
 
 
-def sound(model):
+def can_predict(model):
     """Return whether a model that has learned rows still predicts."""
     if isinstance(model, River):
         return model.predict_one(EVENT) is not None
@@ -153,7 +153,7 @@ def test_an_interrupt_at_any_line_finds_the_model_before_or_after(name):
         found = image(model)
         assert found in (before, after), f"different from before and after, at line {at}"
         if found == before and start.__dict__.get("state_") is not None:
-            assert sound(model)
+            assert can_predict(model)
         return lines[0]
 
     lines = run_until_line(0)

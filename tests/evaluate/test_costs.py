@@ -105,7 +105,7 @@ def test_bins_of_reliability_hold_all_rows_and_their_shares():
 
 def test_the_highest_are_a_share_of_the_recent():
     values = np.random.default_rng(0).random(3000)
-    flags = TopShare(0.1).among(values)
+    flags = TopShare(0.1).select(values)
     assert abs(flags[500:].mean() - 0.1) < 0.02
     assert values[flags].min() > 0.7
 
@@ -114,7 +114,7 @@ def test_alerts_per_day_never_exceed_and_are_nearly_all_spent():
     rng = np.random.default_rng(0)
     when = np.sort(rng.uniform(0, 30 * 86400.0, 20_000))
     values = rng.random(20_000)
-    flags = DailyQuota(20, "when").among(values, when)
+    flags = DailyQuota(20, "when").select(values, when)
     spent = np.bincount((when[flags] // 86400).astype(int), minlength=30)
     assert spent.max() <= 20
     assert spent[1:].mean() > 15  # those highest by the rate, less what days above it lose

@@ -45,7 +45,7 @@ def hidden(folder="."):
 
 
 def stray(path):
-    """What a process that was killed while it wrote has left."""
+    """Temporary file of a process that was killed while it wrote."""
     temporary = Path(hidden_sibling_path(os.path.abspath(path), "-0123456789abcdef.tmp"))
     temporary.write_bytes(b"half")
     Path(f"{temporary}.lock").write_bytes(b"")
@@ -62,7 +62,7 @@ def test_models_whose_names_begin_alike_do_not_disturb_each_other(tmp_path):
     left = stray(longer)
     with locked(str(tmp_path / "m4")):
         assert left.exists()
-    with locked(longer):  # nobody holds it any more
+    with locked(longer):  # it is not locked any more
         assert not left.exists()
     assert os.listdir(tmp_path) == ["m4.st"]
 

@@ -1,4 +1,4 @@
-"""Inputs from strangers: nothing is believed before it was checked, and nothing grows unbounded."""
+"""Untrusted inputs: every value is checked before it is used, and nothing grows unbounded."""
 
 import io
 import json
@@ -30,7 +30,7 @@ def chunks(path, rows=8192, after=None, wanted=everything):
     return list(source(str(path)).chunks(rows, after or ReadPosition(), {}, wanted))
 
 
-def learned(folder, name, label="y", columns=None, options=None, **how):
+def learn_file(folder, name, label="y", columns=None, options=None, **how):
     learner = TableModel.open(str(folder / "m"), {"label": label, **(columns or {})}, options or {})
     learn_inputs(
         learner, [(source(str(folder / name)), name)], 10**6, lambda: False, lambda *_: None, **how
@@ -152,7 +152,7 @@ def test_an_arrow_file_can_come_through_a_pipe(start, tmp_path):
     _, err = process.communicate(ipc(table, True, max_chunksize=20))
     assert process.returncode == 0, err
     (tmp_path / "t.arrow").write_bytes(ipc(table, True, max_chunksize=20))
-    again = learned(tmp_path, "t.arrow", allow_overlap=True)
+    again = learn_file(tmp_path, "t.arrow", allow_overlap=True)
     assert again.model.class_count.tolist() == [50.0, 50.0]
 
 
@@ -228,12 +228,12 @@ def test_more_columns_than_can_be_learned_are_refused_by_the_header(tmp_path):
     rows = [",".join("12"[i] for _ in names) + f",{i}\n" for i in range(2)]
     (tmp_path / "t.csv").write_text(",".join(names) + ",y\n" + "".join(rows))
     with pytest.raises(DataError, match=r"100,001 columns to read, .* with only, .*: .drop"):
-        learned(tmp_path, "t.csv")
-    learner = learned(tmp_path, "t.csv", columns={"only": ("c7", "c99999")})
+        learn_file(tmp_path, "t.csv")
+    learner = learn_file(tmp_path, "t.csv", columns={"only": ("c7", "c99999")})
     assert [f.name for f in learner.encoding.features] == ["c7", "c99999"]
     (tmp_path / "u.csv").write_text("," * 1_000_000)
     with pytest.raises(DataError, match="more than 1,000,000 columns; is the delimiter right"):
-        learned(tmp_path, "u.csv")
+        learn_file(tmp_path, "u.csv")
 
 
 @pytest.mark.slow
@@ -260,7 +260,7 @@ def test_memory_is_reckoned_before_it_is_spent(tmp_path, kind):
         ".*with only.*: .drop.*: .hash:256"
     )
     with pytest.raises(DataError, match=message):
-        learned(tmp_path, name, label, options=options)
+        learn_file(tmp_path, name, label, options=options)
     assert not (tmp_path / "m").exists()
 
 
@@ -268,18 +268,18 @@ def test_labels_and_categories_have_at_most_1000_characters(tmp_path):
     rows = ["t,y", "u,no", f"u,{'n' * 1001}"]
     (tmp_path / "t.csv").write_text("\n".join([*rows, ""]))
     with pytest.raises(DataError, match="row 2: a label in column 'y' has 1,001 characters"):
-        learned(tmp_path, "t.csv")
+        learn_file(tmp_path, "t.csv")
     rows[2] = f"{'é' * 1001},yes"
     (tmp_path / "t.csv").write_text("\n".join([*rows, ""]))
     with pytest.raises(
         DataError, match=r"row 2: a category of column 't' has 1,001 .* columns=..t.: .hash:256"
     ):
-        learned(tmp_path, "t.csv")
-    learned(tmp_path, "t.csv", columns={"roles": {"t": "hash:4"}})
+        learn_file(tmp_path, "t.csv")
+    learn_file(tmp_path, "t.csv", columns={"roles": {"t": "hash:4"}})
     rows[2] = f"{'é' * 1000},{'n' * 1000}"
     (tmp_path / "u.csv").write_text("\n".join([*rows, ""]))
     (tmp_path / "m").unlink()
-    learned(tmp_path, "u.csv")
+    learn_file(tmp_path, "u.csv")
 
 
 @pytest.mark.slow
@@ -301,7 +301,7 @@ def iter_chunk(columns):
 
 def test_a_long_category_that_was_never_learned_is_unknown(tmp_path):
     (tmp_path / "t.csv").write_text("t,y\na,0\nb,1\n")
-    learner = learned(tmp_path, "t.csv")
+    learner = learn_file(tmp_path, "t.csv")
     (chunk,) = iter_chunk({"t": ["a", "x" * 2000], "y": [0, 1]})
     assert learner.encoding.predict(chunk).unknown == {"t": 1}
 

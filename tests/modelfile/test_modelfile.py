@@ -27,7 +27,7 @@ from counterpoise.modelfile import container as modelfile
 from counterpoise.modelfile.container import KEY, from_bytes, to_bytes
 from counterpoise.readers import source
 from counterpoise.tables.model import TableModel, learn_inputs
-from counterpoise.tables.unlearn import repeated
+from counterpoise.tables.unlearn import repeat_moments
 
 RULES = [getattr(online, name) for name in online.__all__]
 
@@ -98,7 +98,7 @@ def test_rules_are_saved_too(tmp_path, Rule):
     again = Rule.load(tmp_path / "r")
     np.testing.assert_array_equal(again.decision_function(X), rule.decision_function(X))
     np.testing.assert_array_equal(again.partial_fit(X, y).coef_, rule.partial_fit(X, y).coef_)
-    with pytest.raises(ModelFileError, match=f"holds a {Rule.__name__}, not a Balanced"):
+    with pytest.raises(ModelFileError, match=f"contains a {Rule.__name__}, not a Balanced"):
         BalancedRidgeClassifier.load(tmp_path / "r")
 
 
@@ -169,7 +169,7 @@ def test_every_single_bit_counts():
 
 
 @pytest.fixture(scope="module")
-def learned(tmp_path_factory):
+def model_bytes(tmp_path_factory):
     """A file as the command line writes it."""
     folder = tmp_path_factory.mktemp("learned")
     rows = "".join(f"{i % 7},{'ab'[i % 2]}{i % 3},{i % 5 == 0:d}\n" for i in range(200))
@@ -182,7 +182,7 @@ def learned(tmp_path_factory):
     return (folder / "m").read_bytes()
 
 
-def resealed(data, change):
+def reseal(data, change):
     """A file whose header and tensors were changed and whose checksum was made right again."""
     length = int.from_bytes(data[:8], "little")
     header = json.loads(json.loads(data[8 : 8 + length])["__metadata__"][KEY])
@@ -211,8 +211,8 @@ def mutant(data, rng):
     if way == 2:
         return data + bytes(rng.integers(0, 256, rng.integers(1, 99)).astype(np.uint8))
     if way == 3:
-        return resealed(data, lambda h, t: spoil_tensor(t, rng))
-    return resealed(data, lambda h, t: spoil_header(h, rng))
+        return reseal(data, lambda h, t: spoil_tensor(t, rng))
+    return reseal(data, lambda h, t: spoil_header(h, rng))
 
 
 def spoil_tensor(tensors, rng):
@@ -275,14 +275,14 @@ def spoil_header(header, rng):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_mutants_are_refused_or_are_models(learned, tmp_path, seed):
+def test_mutants_are_refused_or_are_models(model_bytes, tmp_path, seed):
     """2,000 in all; what is accepted predicts, and saves as what was read."""
     rng = np.random.default_rng(seed)
     kinds = [to_bytes(small()._contents()), to_bytes(online.IRRLS().fit(*stream(20))._contents())]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     accepted = lines = 0
     for i in range(100):
-        data = mutant([learned, *kinds][i % 3], rng)
+        data = mutant([model_bytes, *kinds][i % 3], rng)
         (tmp_path / "m").write_bytes(data)
         try:
             if i % 3 == 0:
@@ -305,8 +305,8 @@ def test_mutants_are_refused_or_are_models(learned, tmp_path, seed):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1e6  # kB
 
 
-def test_huge_claims_cost_no_memory(learned):
-    data = resealed(learned, lambda h, t: h["facts"].update(features=10**9))
+def test_huge_claims_cost_no_memory(model_bytes):
+    data = reseal(model_bytes, lambda h, t: h["facts"].update(features=10**9))
     with pytest.raises(ModelFileError, match="tensors"):
         BalancedRidgeClassifier._from_contents(from_bytes(data))
     huge = struct.pack("<Q", 2**40) + b"{}"
@@ -349,7 +349,7 @@ def test_other_safetensors_files_are_refused(tmp_path):
 
 
 def test_a_later_schema_says_so():
-    data = resealed(to_bytes(small()._contents()), lambda h, t: h.update(schema=2))
+    data = reseal(to_bytes(small()._contents()), lambda h, t: h.update(schema=2))
     with pytest.raises(ModelFileError, match="schema 2, but this version reads schema 1"):
         from_bytes(data)
 
@@ -431,12 +431,12 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.slow
-def test_hostile_files_are_refused_within_200_mb(learned, forks, tmp_path):
-    files = {name: resealed(learned, change) for name, (change, _) in HOSTILE.items()}
+def test_hostile_files_are_refused_within_200_mb(model_bytes, forks, tmp_path):
+    files = {name: reseal(model_bytes, change) for name, (change, _) in HOSTILE.items()}
     wanted = {name: message for name, (_, message) in HOSTILE.items()}
-    files["many"], wanted["many"] = resealed(learned, in_buckets(2**32, 2**32 - 1)), "a model"
+    files["many"], wanted["many"] = reseal(model_bytes, in_buckets(2**32, 2**32 - 1)), "a model"
     for text in ("+1", "01", "-1", " 1", "1.0", "٣", "4294967296"):
-        files[text] = resealed(learned, in_buckets(2**32, text))
+        files[text] = reseal(model_bytes, in_buckets(2**32, text))
         wanted[text] = "features of other columns"
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
@@ -458,7 +458,7 @@ def test_a_rule_of_many_features_is_refused_before_memory_is_spent():
 
 def test_rows_that_count_a_million_times():
     moments = Moments.of(*stream(20))
-    total = repeated(moments, 999_999)
+    total = repeat_moments(moments, 999_999)
     np.testing.assert_allclose(total.n, 999_999 * moments.n, rtol=1e-12)
     np.testing.assert_allclose(total.C, 999_999 * moments.C, rtol=1e-9)
 
@@ -538,7 +538,7 @@ def test_any_bytes_are_refused(data):
 
 
 def assert_loaded_alike(model, X):
-    """What is loaded has the same moments, bit by bit, and scores rows as the model does."""
+    """The loaded model has the same moments, bit by bit, and scores rows as the model does."""
     data = to_bytes(model._contents())
     again = BalancedRidgeClassifier._from_contents(from_bytes(data))
     for name, array in state(model).items():
@@ -619,8 +619,8 @@ CRAFTED = {
 
 
 @pytest.mark.parametrize("case", CRAFTED)
-def test_streams_that_contradict_themselves_are_refused(learned, tmp_path, case):
-    (tmp_path / "m").write_bytes(resealed(learned, lambda h, t: CRAFTED[case](h)))
+def test_streams_that_contradict_themselves_are_refused(model_bytes, tmp_path, case):
+    (tmp_path / "m").write_bytes(reseal(model_bytes, lambda h, t: CRAFTED[case](h)))
     with pytest.raises(ModelFileError):
         TableModel.load(str(tmp_path / "m"))
 
@@ -630,13 +630,13 @@ def test_streams_that_contradict_themselves_are_refused(learned, tmp_path, case)
     [b"[]", b"[1.5]", b"[[]]", b"[[1]]", b"[[1.5],[2.5]]", b'[["x"]]', b"[[1e999]]",
      b"[[" + b",".join([b"1.5"] * 10_001) + b"]]"],
 )  # fmt: skip
-def test_scores_that_cannot_be_are_refused(learned, tmp_path, scores):
+def test_scores_that_cannot_be_are_refused(model_bytes, tmp_path, scores):
     def change(header, tensors):
         assert TableModel.load(str(tmp_path / "good")).recent.shape == (100, 1)
         tensors["recent"] = np.frombuffer(scores, dtype=np.uint8)
 
-    (tmp_path / "good").write_bytes(learned)
-    (tmp_path / "m").write_bytes(resealed(learned, change))
+    (tmp_path / "good").write_bytes(model_bytes)
+    (tmp_path / "m").write_bytes(reseal(model_bytes, change))
     with pytest.raises(ModelFileError):
         TableModel.load(str(tmp_path / "m"))
 

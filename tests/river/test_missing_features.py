@@ -157,7 +157,7 @@ def test_a_file_keeps_what_is_missing(tmp_path, features, rows):
     again.save(tmp_path / "n")
     model.save(tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == (tmp_path / "n").read_bytes()
-    with pytest.raises(ModelFileError, match=r"lack features; use counterpoise\.river"):
+    with pytest.raises(ModelFileError, match=r"without some features; use counterpoise\.river"):
         counterpoise.BalancedRidgeClassifier.load(tmp_path / "m")
     with pytest.raises(ValueError, match="absent='missing' cannot be merged"):
         model.merge(again)

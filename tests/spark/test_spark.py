@@ -55,7 +55,7 @@ def spark(tmp_path_factory):
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     # Half of the time of short jobs is compiling: by Java, and by Spark, which writes Java.
     java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    java += " -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m -Xms1g"  # room from the start
+    java += " -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m -Xms1g"  # from the start
     folder = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2,4]")  # a task may fail three times
@@ -82,7 +82,7 @@ def cancer(spark):
 
 @pytest.fixture(scope="module")
 def payments(spark):
-    """Numbers, categories, a truth value, weights, and labels in words."""
+    """Numbers, categories, a boolean, weights, and labels as text."""
     rng = np.random.default_rng(0)
     n = 900
     table = pd.DataFrame(
@@ -219,14 +219,14 @@ def test_missing_values_are_refused_dropped_or_learned(spark, payments):
     assert same(dropped.coef_, alone.coef_)
     known = fit(frame, "fraud", missing="indicate")
     assert known.feature_names_in_.tolist() == ["amount", "amount is missing"]
-    # A row that cannot be judged gets no prediction, unless that was learned.
+    # A row that cannot be scored gets no prediction, unless that was learned.
     rows = predict(frame, dropped).toPandas()
     assert (rows["prediction"].isna() == rows["amount"].isna()).all()
     assert predict(frame, known).toPandas()["prediction"].notna().all()
 
 
 def gappy(n=600, seed=0):
-    """Numbers far from zero, words and dates, all of them with gaps, and labels in words."""
+    """Numbers far from zero, text and dates, all with missing values, and labels as text."""
     rng = np.random.default_rng(seed)
     at = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 200 * 86_400, n), unit="s")
     table = pd.DataFrame(
@@ -246,7 +246,7 @@ def gappy(n=600, seed=0):
 
 
 def frame_of(spark, table):
-    """A Spark frame whose gaps are null, and whose dates have no time zone."""
+    """A Spark frame whose missing values are null, and whose dates have no time zone."""
     return spark.createDataFrame(pa.Table.from_pandas(table, preserve_index=False)).repartition(3)
 
 
@@ -338,11 +338,11 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("change", "arguments", "says"), BAD)
-def test_bad_input_is_one_sentence_and_no_java(cancer, capfd, change, arguments, says):
+@pytest.mark.parametrize(("change", "arguments", "message"), BAD)
+def test_bad_input_is_one_sentence_and_no_java(cancer, capfd, change, arguments, message):
     frame = change(cancer)
     capfd.readouterr()
-    with pytest.raises(DataError, match=says) as error:
+    with pytest.raises(DataError, match=message) as error:
         fit(frame, **{"label": "y", **arguments})
     assert len(str(error.value)) < 700
     assert "\n" not in str(error.value)

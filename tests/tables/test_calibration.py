@@ -100,7 +100,7 @@ def test_a_run_in_two_parts_ends_with_the_verdicts_of_one(tmp_path):
     """The scoring model is in the file."""
     table(1500).to_csv(tmp_path / "one.csv", index=False)
 
-    def learned(name, chunks=1000):
+    def learn_file(name, chunks=1000):
         learner, seen = (
             TableModel.open(str(tmp_path / name), {"label": "target"}, {"calibrate": True}, 100),
             [],
@@ -110,10 +110,10 @@ def test_a_run_in_two_parts_ends_with_the_verdicts_of_one(tmp_path):
         learn_inputs(learner, inputs, 300, stop, watch)
         return (tmp_path / name).read_bytes()
 
-    whole = learned("whole")
-    learned("parts", 5)
+    whole = learn_file("whole")
+    learn_file("parts", 5)
     assert BalancedRidgeClassifier.load(tmp_path / "parts").class_count_.sum() == 500
-    assert learned("parts") == whole
+    assert learn_file("parts") == whole
 
 
 @pytest.mark.parametrize("kind", ["number", "datetime"])

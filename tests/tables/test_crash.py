@@ -66,8 +66,8 @@ def go_on(folder):
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    """The bytes of a run that nobody disturbed."""
+def expected_bytes(tmp_path_factory):
+    """Bytes of the model of an uninterrupted run."""
     folder = tmp_path_factory.mktemp("whole")
     write_rows(folder, 1000)
     go_on(folder)
@@ -80,7 +80,7 @@ POINTS = [
 ]  # fmt: skip
 
 
-def test_dying_at_any_point_of_saving(uninterrupted, forks, tmp_path):
+def test_dying_at_any_point_of_saving(expected_bytes, forks, tmp_path):
     """Temporary write, fsync, rename, fsync of the folder: the file is the old or the new one."""
     processes = []
     for k, (name, when, count) in enumerate(POINTS):
@@ -103,7 +103,7 @@ def test_dying_at_any_point_of_saving(uninterrupted, forks, tmp_path):
             assert not (folder / "m").exists()
     for k in range(len(POINTS)):
         go_on(tmp_path / str(k))
-        assert (tmp_path / str(k) / "m").read_bytes() == uninterrupted
+        assert (tmp_path / str(k) / "m").read_bytes() == expected_bytes
         names = sorted(path.name for path in (tmp_path / str(k)).iterdir())
         assert names == ["m", "t.csv"]  # neither locks nor temporary files are left
 
@@ -135,10 +135,10 @@ def test_killed_at_random_moments(start, tmp_path):
 
 
 class DiedError(Exception):
-    """Stands for a process that is no more: nothing is written after it."""
+    """Death of a process: nothing is written after it."""
 
 
-def measured(folder, every, chunks=10**9, dies=False):
+def learn_with_metrics(folder, every, chunks=10**9, dies=False):
     """Learn with metrics, up to so many chunks; then stop as a signal stops, or die."""
     seen = []
     with locked(str(folder / "m")):
@@ -163,19 +163,19 @@ def measured(folder, every, chunks=10**9, dies=False):
 @pytest.mark.slow
 @pytest.mark.parametrize("dies", [False, True])
 @pytest.mark.parametrize("every", [1, 300])
-def test_metrics_are_those_of_a_run_that_nobody_disturbed(tmp_path, dies, every):
+def test_metrics_are_those_of_an_uninterrupted_run(tmp_path, dies, every):
     """Stopped or killed after some chunks, and gone on with: each line once, the same."""
     write_rows(tmp_path, 1000)
-    measured(tmp_path, every)
+    learn_with_metrics(tmp_path, every)
     files = [tmp_path / "m", tmp_path / "m.jsonl"]
     whole = [file.read_bytes() for file in files]
     assert whole[1].count(b"\n") == 7
     for chunks in (1, 3, 4, 9, 16):
         for file in files:
             file.unlink(missing_ok=True)
-        measured(tmp_path, every, chunks, dies)
-        measured(tmp_path, every, chunks // 2, dies)
-        measured(tmp_path, every)
+        learn_with_metrics(tmp_path, every, chunks, dies)
+        learn_with_metrics(tmp_path, every, chunks // 2, dies)
+        learn_with_metrics(tmp_path, every)
         assert [file.read_bytes() for file in files] == whole
 
 
@@ -183,15 +183,15 @@ def test_metrics_are_those_of_a_run_that_nobody_disturbed(tmp_path, dies, every)
 def test_a_line_of_metrics_that_the_model_does_not_know_is_written_again(tmp_path):
     """Killed between the last line and the last save."""
     write_rows(tmp_path, 1000)
-    measured(tmp_path, 10**9)
+    learn_with_metrics(tmp_path, 10**9)
     files = [tmp_path / "m", tmp_path / "m.jsonl"]
     whole = [file.read_bytes() for file in files]
     for file in files:
         file.unlink()
-    measured(tmp_path, 1, 16, dies=False)  # all is learned, and a signal came
+    learn_with_metrics(tmp_path, 1, 16, dies=False)  # all is learned, and a signal came
     assert files[0].read_bytes() != whole[0]
     files[1].write_bytes(whole[1])
-    measured(tmp_path, 10**9)
+    learn_with_metrics(tmp_path, 10**9)
     assert [file.read_bytes() for file in files] == whole
 
 
@@ -205,7 +205,7 @@ STRANGE = [
 
 def test_scores_that_wait_are_kept_and_strange_ones_refused(tmp_path):
     write_rows(tmp_path, 1000)
-    measured(tmp_path, 1, 4)
+    learn_with_metrics(tmp_path, 1, 4)
     path = str(tmp_path / "m")
     stored, contents = TableModel.load(path), modelfile.load(path)
     assert stored.window.rows == 192
@@ -225,7 +225,7 @@ def test_scores_that_wait_are_kept_and_strange_ones_refused(tmp_path):
 @pytest.mark.parametrize("cut", [b"", b"1.5,u,1", b"1.5,u"])
 @pytest.mark.parametrize("late", [0, 3])
 def test_what_is_left_of_a_broken_pipe_is_notstate_(tmp_path, cut, late):
-    """The pipe ends when a stop is asked for, or a moment before: neither row nor error counts."""
+    """The pipe ends when the user stops the run, or just before: rows and errors do not count."""
     write_rows(tmp_path, 1000)
     lines = (tmp_path / "t.csv").read_bytes().splitlines(keepends=True)
     os.mkfifo(tmp_path / "pipe.csv")
@@ -235,7 +235,7 @@ def test_what_is_left_of_a_broken_pipe_is_notstate_(tmp_path, cut, late):
         (tmp_path / "pipe.csv").write_bytes(b"".join(lines[: 1 + 64 * 3 + 20]) + cut)
 
     def stop():
-        """Say yes when the whole chunks are learned, but not to the first questions."""
+        """Return true when the complete chunks are learned, but not in the first calls."""
         if 64 * 3 in seen:
             asked.append("?")
         return len(asked) > 1 + late

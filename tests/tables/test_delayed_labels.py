@@ -83,10 +83,10 @@ def test_conditions_with_chunks_that_match_nothing(run, tmp_path):
     run("learn", events(frame, "e.csv"), *LEARN, "--chunk-rows", "7")
     some = frame.iloc[:23]
     run("learn", "--labels", labels(some, "l.csv"), "--model", "m")
-    told = run("unlearn", "m", "--where", "customer=customer-3", "e.csv").err
-    assert "e.csv: 3 rows unlearned" in told
-    assert "4 pending events erased" in told
-    told = run("relabel", "m", "e.csv", "--where", "id=p0-005", "--new-label", "yes").err
+    printed = run("unlearn", "m", "--where", "customer=customer-3", "e.csv").err
+    assert "e.csv: 3 rows unlearned" in printed
+    assert "4 pending events erased" in printed
+    printed = run("relabel", "m", "e.csv", "--where", "id=p0-005", "--new-label", "yes").err
     some = some[some.customer != "customer-3"].copy()
     some.loc[some.id == "p0-005", "y"] = "yes"
     assert_learned(run, some)
@@ -124,9 +124,9 @@ def test_formats_and_new_columns_are_mixed(run, tmp_path):
     days[4]["agent"] = "x"
     run("learn", events(days[0], "e0.csv"), *LEARN)
     run("learn", events(days[1], "e1.parquet"), "--id", "id", "--model", "m")
-    told = run("learn", events(days[2], "e2.csv"), "--id", "id", "--model", "m", code=2).err
-    assert "e2.csv has column 'device'" in told
-    assert "--allow-new-columns" in told
+    printed = run("learn", events(days[2], "e2.csv"), "--id", "id", "--model", "m", code=2).err
+    assert "e2.csv has column 'device'" in printed
+    assert "--allow-new-columns" in printed
     run("learn", "e2.csv", "--id", "id", "--model", "m", "--allow-new-columns")
     run("learn", events(days[3], "e3.jsonl"), "--id", "id", "--model", "m")
     run("learn", events(days[4], "e4.csv"), "--id", "id", "--model", "m", "--drop", "agent")
@@ -154,8 +154,8 @@ def test_no_row_is_learned_twice_without_the_option(run, tmp_path, kind):
     run("learn", events(frame.iloc[:50], f"e.{kind}"), "--id", "id", "--model", "m")
     run("learn", "--labels", labels(frame.iloc[:10], "l.csv"), "--model", "m")
     before = Path("m").read_bytes()
-    told = run("learn", write_frame(frame.iloc[5:20], f"j.{kind}"), "--model", "m", code=2).err
-    assert f"j.{kind}, row 1: id 'p0-005' was learned already" in told
+    printed = run("learn", write_frame(frame.iloc[5:20], f"j.{kind}"), "--model", "m", code=2).err
+    assert f"j.{kind}, row 1: id 'p0-005' was learned already" in printed
     assert Path("m").read_bytes() == before
     run("learn", write_frame(frame.iloc[10:20], f"k.{kind}"), "--model", "m")
     assert "nothing new" in run("learn", f"k.{kind}", "--model", "m").err
@@ -178,19 +178,19 @@ def test_no_row_is_learned_twice_without_the_option(run, tmp_path, kind):
 def test_labels_wait_for_their_events(run, tmp_path):
     frame = payments(0)
     run("learn", events(frame.iloc[:40], "e.csv"), *LEARN)
-    told = run("learn", "--labels", labels(frame, "l.csv"), "--model", "m").err
-    assert "40 events learned" in told
-    assert "labels that wait for their events: 20" in told
+    printed = run("learn", "--labels", labels(frame, "l.csv"), "--model", "m").err
+    assert "40 events learned" in printed
+    assert "labels that wait for their events: 20" in printed
     # A label that waits is revised, or refused if it comes twice.
     late = frame.iloc[40:].copy()
     late.loc[late.id == "p0-041", "y"] = "yes"
     again = run("learn", "--labels", labels(late, "again.csv"), "--model", "m", code=2).err
     assert "'p0-040' has its label already in l.csv, row 41; leave the row out, or change" in again
-    told = run("relabel", "m", "--labels", labels(late, "new.csv")).err
-    assert "20 labels that waited for events replaced" in told
-    told = run("learn", events(late, "late.csv"), "--id", "id", "--model", "m").err
-    assert "20 events learned" in told
-    assert "wait" not in told
+    printed = run("relabel", "m", "--labels", labels(late, "new.csv")).err
+    assert "20 labels that waited for events replaced" in printed
+    printed = run("learn", events(late, "late.csv"), "--id", "id", "--model", "m").err
+    assert "20 events learned" in printed
+    assert "wait" not in printed
     assert_learned(run, pd.concat([frame.iloc[:40], late]))
 
 
@@ -201,8 +201,8 @@ def test_a_wrong_label_does_not_wait(run, tmp_path):
     run("learn", events(frame, "e.csv"), *LEARN, "--classes", "no,yes")
     run("learn", "--labels", labels(frame, "l.csv"), "--model", "m")
     bad = pd.DataFrame({"id": ["a", "b"], "y": ["no", "maybe"]})
-    told = run("learn", "--labels", labels(bad, "bad.csv"), "--model", "m", code=2).err
-    assert "bad.csv, row 2: label 'maybe'" in told
+    printed = run("learn", "--labels", labels(bad, "bad.csv"), "--model", "m", code=2).err
+    assert "bad.csv, row 2: label 'maybe'" in printed
     with EventStore(pending_path("m")) as store:
         assert store.waiting_labels == 0
     bad["y"] = "no"
@@ -237,10 +237,10 @@ def test_learned_rows_are_deleted_and_others_expire(run, tmp_path):
         assert files == ["m.pending", "m.pending-shm", "m.pending-wal"]
         assert {stat.S_IMODE(os.stat(name).st_mode) for name in files} == {0o600}
         assert (len(store), store.waiting_labels) == (0, 0)
-    told = run(
+    printed = run(
         "learn", events(payments(1), "e1.csv"), "--id", "id", "--expire", "0.000001s", "-m", "m"
     )
-    assert "expired: 60 events without a label, 0 labels without an event" in told.err
+    assert "expired: 60 events without a label, 0 labels without an event" in printed.err
 
 
 @pytest.mark.slow
@@ -252,8 +252,8 @@ def test_revisions_of_delayed_labels(run, tmp_path):
     for turn in range(3):
         frame.loc[turn::5, "y"] = np.where(frame.y[turn::5] == "yes", "no", "yes")
         labels(frame, f"new{turn}.csv")
-        told = run("relabel", "m", "e.csv", "--labels", f"new{turn}.csv").err
-        assert "12 rows relabeled" in told
+        printed = run("relabel", "m", "e.csv", "--labels", f"new{turn}.csv").err
+        assert "12 rows relabeled" in printed
         assert_learned(run, frame)
     before = Path("m").read_bytes()
     assert "0 rows relabeled" in run("relabel", "m", "e.csv", "--labels", "new2.csv").err
@@ -264,8 +264,8 @@ def test_revisions_of_delayed_labels(run, tmp_path):
     assert "53 rows unlearned" in run("unlearn", "m", "e.csv").err
     frame["amount"] += 1.0
     events(frame, "corrected.csv")
-    told = run("learn", "corrected.csv", "--labels", "new2.csv", "--id", "id", "-m", "m").err
-    assert "60 events learned" in told
+    printed = run("learn", "corrected.csv", "--labels", "new2.csv", "--id", "id", "-m", "m").err
+    assert "60 events learned" in printed
     assert_learned(run, frame)
 
 
@@ -325,9 +325,9 @@ def test_merging_reports_pending_events(run, tmp_path):
         "-m",
         "n",
     )
-    told = run("merge", "m", "n", "--output", "both").err
-    assert "warning: 20 pending events and 0 labels stay in m.pending" in told
-    assert "warning: both does not contain the 40 ids of m.pending" in told
+    printed = run("merge", "m", "n", "--output", "both").err
+    assert "warning: 20 pending events and 0 labels stay in m.pending" in printed
+    assert "warning: both does not contain the 40 ids of m.pending" in printed
     assert wrap_engine(TableModel.load("both").model).class_count_.sum() == 100
     shutil.copy("m", "copy")
     assert "was learned by m and by copy" in run("merge", "m", "copy", "-o", "b", code=2).err
@@ -371,11 +371,11 @@ def test_a_full_disk_is_one_error(run, forks, tmp_path):
     labels(frame.iloc[1000:], "l2.csv")
     command = ["learn", "e2.csv", "--labels", "l2.csv", "--id", "id", "--model", "m"]
     for limit in (20_000, 100_000):
-        line = forks.line(["-c", FULL, limit, *command]) + " 2> told"
+        line = forks.line(["-c", FULL, limit, *command]) + " 2> printed"
         assert os.waitstatus_to_exitcode(os.system(f"cd {tmp_path} && {line}")) == 2
-        told = Path("told").read_text()
-        assert told.count("\n") == 1, told
-        assert "m.pending cannot be" in told
+        printed = Path("printed").read_text()
+        assert printed.count("\n") == 1, printed
+        assert "m.pending cannot be" in printed
         assert Path("m").read_bytes() == before
     run(*command)
     assert_learned(run, frame)
@@ -401,14 +401,14 @@ def test_damaged_stores_are_refused(run, tmp_path):
     for case in range(24):
         spoil_store(tmp_path / "m.pending", good, random.Random(case))
         try:
-            told = run(*command, code=2).err
+            printed = run(*command, code=2).err
         except AssertionError:
             assert Path("m").read_bytes() == right, case
         else:
             refused += 1
-            lines = [line for line in told.splitlines() if "new labels" not in line]
-            assert len(lines) == 1, told
-            assert lines[0].startswith("counterpoise: m.pending "), told
+            lines = [line for line in printed.splitlines() if "new labels" not in line]
+            assert len(lines) == 1, printed
+            assert lines[0].startswith("counterpoise: m.pending "), printed
             assert Path("m").read_bytes() == before, case
         shutil.copy("m.good", "m")
     assert refused > 10, refused

@@ -28,7 +28,7 @@ def payments(rows=600, seed=0, classes=2):
 
 
 @pytest.fixture
-def learned(run):
+def learn_payments(run):
     def learn(classes=2, *more):
         payments(classes=classes).to_csv("day.csv", index=False)
         run("learn", "day.csv", "--label", "label", "--drop", "id", "-m", "m.st", *more)
@@ -45,8 +45,8 @@ def read(run, *more):
     "more", [(), ("--pooled-rows", "10"), ("--feature-map", "rm2"), ("--feature-map", "auto")]
 )
 @pytest.mark.parametrize("classes", [2, 3])
-def test_predictions_name_columns_and_their_shares(run, learned, classes, more):
-    learned(classes, *more)
+def test_predictions_name_columns_and_their_shares(run, learn_payments, classes, more):
+    learn_payments(classes, *more)
     plain, found = read(run), read(run, "--explain", "3")
     names = ["reason_1", "share_1", "reason_2", "share_2", "reason_3", "share_3"]
     assert found.columns.tolist() == [*plain.columns, *names]
@@ -71,8 +71,8 @@ def test_predictions_name_columns_and_their_shares(run, learned, classes, more):
     np.testing.assert_allclose(np.abs(shares).sum(axis=1), 1.0, atol=1e-9)
 
 
-def test_more_reasons_than_columns_rows_without_one_and_no_rows(run, learned):
-    learned()
+def test_more_reasons_than_columns_rows_without_one_and_no_rows(run, learn_payments):
+    learn_payments()
     run("predict", "m.st", "day.csv", "--explain", "5", "-o", "scored.parquet")
     found = pq.read_table("scored.parquet")
     assert found["reason_5"].null_count == len(found) == found["share_5"].null_count
@@ -83,14 +83,14 @@ def test_more_reasons_than_columns_rows_without_one_and_no_rows(run, learned):
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "101"])
-def test_a_number_of_reasons_that_cannot_be_is_refused(run, learned, wrong):
-    learned()
+def test_a_number_of_reasons_that_cannot_be_is_refused(run, learn_payments, wrong):
+    learn_payments()
     done = run("predict", "m.st", "day.csv", "--explain", wrong, code=2)
     assert "must be from 1 to 100" in " ".join(done.err.split())
 
 
-def test_a_column_of_the_name_of_a_reason_is_refused(run, learned):
-    learned()
+def test_a_column_of_the_name_of_a_reason_is_refused(run, learn_payments):
+    learn_payments()
     payments().rename(columns={"id": "reason_1"}).to_csv("clash.csv", index=False)
     done = run("predict", "m.st", "clash.csv", "--explain", "1", "--id", "reason_1", code=2)
     assert "has the name of a column of the predictions" in " ".join(done.err.split())
@@ -98,9 +98,9 @@ def test_a_column_of_the_name_of_a_reason_is_refused(run, learned):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("classes", "more"), [(2, ()), (3, ()), (2, ("--feature-map", "auto"))])
-def test_reports_show_the_columns_that_matter_and_one_row(run, learned, classes, more):
+def test_reports_show_the_columns_that_matter_and_one_row(run, learn_payments, classes, more):
     pytest.importorskip("matplotlib")
-    learned(classes, *more)
+    learn_payments(classes, *more)
     run("evaluate", "m.st", "day.csv", "--report", "page.html", "--positive", "fraud")
     page = Path("page.html").read_text()
     assert "Feature importance" in page
@@ -118,7 +118,7 @@ def test_a_race_requires_a_label(run):
 
 
 @pytest.mark.slow
-def test_a_race_shows_what_scores_depend_on(run, learned):
+def test_a_race_shows_what_scores_depend_on(run, learn_payments):
     pytest.importorskip("matplotlib")
     payments(300).to_csv("day.csv", index=False)
     run("benchmark", "day.csv", "--label", "label", "--drop", "id", "--positive", "fraud",

@@ -6,7 +6,7 @@ import signal
 
 import pandas as pd
 import pytest
-from delayed_labels import DYING, OPTIONS, PLAIN, of_day, read_learned, write_days
+from delayed_labels import DYING, OPTIONS, PLAIN, model_contents, of_day, write_days
 
 from counterpoise.tables.event_store import EventStore, pending_path
 
@@ -34,18 +34,18 @@ def here(days, tmp_path):
     return tmp_path
 
 
-def joined(run, chunks=()):
+def learn_joined(run, chunks=()):
     """The model of the joined rows, in the order in which their labels came."""
     for day in range(1, DAYS):
         run("learn", f"joined{day:02d}.csv", *PLAIN, *chunks)
-    return read_learned("joined")
+    return model_contents("joined")
 
 
 @pytest.mark.slow
 def test_late_labels_are_learned_as_the_joined_rows(run, here):
     for day in range(DAYS):
         run(*of_day(day))
-    assert read_learned("m") == joined(run)
+    assert model_contents("m") == learn_joined(run)
     with EventStore(pending_path("m")) as store:
         rows = sum(len((here / f"labels{k:02d}.csv").read_text().split()) - 1 for k in range(DAYS))
         assert len(store) == 150 * DAYS - rows
@@ -61,7 +61,7 @@ def test_the_same_files_again_change_nothing(run, here):
     (here / "day03.csv").rename(here / "another.csv")
     (here / "labels03.csv").rename(here / "others.csv")
     run("learn", "another.csv", "--labels", "others.csv", "--model", "m")
-    assert read_learned("m") == joined(run)
+    assert model_contents("m") == learn_joined(run)
     assert (here / "m").stat().st_size == pytest.approx(len(before), abs=40)
 
 
@@ -74,7 +74,7 @@ def test_files_that_grow_are_gone_on_with(run, here):
             with open(name, "a") as file:
                 file.write(text if not day else text.split("\n", 1)[1])
         run("learn", "events.csv", "--labels", "labels.csv", *OPTIONS)
-    assert read_learned("m")[5] == joined(run)[5]
+    assert model_contents("m")[5] == learn_joined(run)[5]
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_killed_at_any_point_nothing_is_lost_or_doubled(run, forks, here):
     for day in range(DAYS):
         run(*of_day(day), *CHUNKS)
     whole = (here / "m").read_bytes()
-    assert read_learned("m") == joined(run, CHUNKS)
+    assert model_contents("m") == learn_joined(run, CHUNKS)
     for point in POINTS:
         (here / "m").unlink()
         os.unlink(pending_path("m"))
@@ -99,7 +99,7 @@ def test_killed_at_any_point_nothing_is_lost_or_doubled(run, forks, here):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_events_of_other_formats(run, here, kind):
-    """Types are kept while events wait; labels may be text beside them."""
+    """Types are kept while events wait; labels may be text."""
     for day in range(DAYS):
         for name in ("day", "joined"):
             frame = pd.read_csv(f"{name}{day:02d}.csv", dtype={"payment": str})
@@ -111,7 +111,7 @@ def test_events_of_other_formats(run, here, kind):
         run("learn", f"day{day:02d}.{kind}", "--labels", f"labels{day:02d}.csv", *OPTIONS)
     for day in range(1, DAYS):
         run("learn", f"joined{day:02d}.{kind}", *PLAIN)
-    assert read_learned("m") == read_learned("joined")
+    assert model_contents("m") == model_contents("joined")
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_a_model_that_begins_with_whole_rows_goes_on_with_late_ones(run, here):
     (here / "some.csv").write_text("".join(rows))
     run("learn", "--labels", "some.csv", "--model", "m")
     run("learn", "joined02.csv", "--model", "joined")
-    assert read_learned("m")[5] == read_learned("joined")[5]
+    assert model_contents("m")[5] == model_contents("joined")[5]
 
 
 # Bad input: one message, and all is as it was
@@ -155,7 +155,7 @@ BAD = {
     ),
     "no id": (("day01.csv", lambda text: text + ",5,D,3\n"), "row 151: no id in column 'payment'"),
     "no label": (("labels02.csv", lambda text: text + "0000003,\n"), "no label in column 'fraud'"),
-    "an event that is no number": (
+    "an event that is not a number": (
         ("day01.csv", lambda text: text + "888,five,D,3\n"),
         "row 151: column 'amount' holds 'five'"
     ),
@@ -189,7 +189,7 @@ def test_bad_events_and_labels(run, here, what):
     run("learn", "day01.csv", "--labels", "labels02.csv", *OPTIONS)  # and it goes on
     run("learn", "joined01.csv", *PLAIN)
     run("learn", "joined02.csv", *PLAIN)
-    assert read_learned("m")[5] == read_learned("joined")[5]
+    assert model_contents("m")[5] == model_contents("joined")[5]
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ def table(n=600, seed=0):
 
 
 @pytest.fixture
-def accumulated(monkeypatch):
+def row_counts(monkeypatch):
     """Numbers of rows of which moments were computed."""
     rows, real = [], state.moments_of
 
@@ -32,16 +32,16 @@ def accumulated(monkeypatch):
 
 
 @pytest.mark.parametrize("more", [[], ["--metrics", "m.jsonl"], ["--chunk-rows", "100"]])
-def test_learn_accumulates_each_row_once(run, tmp_path, accumulated, more):
+def test_learn_accumulates_each_row_once(run, tmp_path, row_counts, more):
     table().to_csv("t.csv", index=False)
     run("learn", "t.csv", "--label", "y", "-m", "m", *more)
-    assert sum(accumulated) == 600
+    assert sum(row_counts) == 600
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_a_table_classifier_accumulates_each_row_once(accumulated, method):
+def test_a_table_classifier_accumulates_each_row_once(row_counts, method):
     getattr(TableClassifier(BalancedRidgeClassifier()), method)(table(), "y")
-    assert sum(accumulated) == 600
+    assert sum(row_counts) == 600
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])

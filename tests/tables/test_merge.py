@@ -1,4 +1,4 @@
-"""Files merged, unlearned, inspected and judged by command line."""
+"""Commands that merge, unlearn, inspect and evaluate model files."""
 
 import json
 import os
@@ -124,8 +124,8 @@ def test_what_cannot_be_merged_or_unlearned_says_why(run):
         "ridge is 'auto' here and 0.5 there" in run("merge", "a.st", "b.st", "-o", "c", code=2).err
     )
     learn(run, "d.st", "two.csv", more=["--missing", "drop"])
-    told = run("merge", "a.st", "d.st", "-o", "c", code=2).err
-    assert "different column options: --missing is 'mean' in the first and 'drop' in" in told
+    printed = run("merge", "a.st", "d.st", "-o", "c", code=2).err
+    assert "different column options: --missing is 'mean' in the first and 'drop' in" in printed
     before = Path("a.st").read_bytes()
     assert "two.csv was never learned" in run("unlearn", "a.st", "two.csv", code=2).err
     Path("one.csv").write_text(Path("one.csv").read_text().replace("1", "2", 1))
@@ -202,12 +202,12 @@ def test_evaluate_equals_python(run):
     assert "g_mean is undefined: only 0 is in the data" in done.err
     pd.read_csv("two.csv").drop(columns="target").to_csv("four.csv", index=False)
     assert (
-        "has no column 'target', which holds the labels"
+        "has no column 'target', which contains the labels"
         in run("evaluate", "m.st", "four.csv", code=2).err
     )
 
 
-# What was once wrong
+# Cases that failed once
 
 
 @pytest.mark.slow
@@ -336,8 +336,8 @@ def test_labels_are_no_formulas(run):
 # Maps of the features, and the model that chooses
 
 
-def crossed(name, rows, kinds, seed=0):
-    """A file whose classes only a product tells apart, with a column of text."""
+def write_crossed(name, rows, kinds, seed=0):
+    """Write a file whose classes only a product separates, with a column of text."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, 2))
     frame = pd.DataFrame(
@@ -351,8 +351,8 @@ def crossed(name, rows, kinds, seed=0):
 @pytest.mark.slow
 @pytest.mark.parametrize("features", ["poly2", "interactions", "rm2", "rff:30", "rm2+rff:20"])
 def test_shards_with_one_map_merge_and_unlearn_exactly(run, features):
-    crossed("one.csv", 500, ["p", "q"])
-    crossed("two.csv", 400, ["q", "new", "p"], seed=1)
+    write_crossed("one.csv", 500, ["p", "q"])
+    write_crossed("two.csv", 400, ["q", "new", "p"], seed=1)
     more = ["--feature-map", features, "--ridge", "0.1"]
     learn(run, "one.st", "one.csv", more=more)
     more[1] = "one.st"
@@ -375,11 +375,11 @@ def terms_of(run, model):
 @pytest.mark.slow
 def test_maps_that_were_fixed_apart_are_not_merged(run):
     for name, seed in (("one", 0), ("two", 1)):
-        crossed(f"{name}.csv", 300, ["p"], seed)
+        write_crossed(f"{name}.csv", 300, ["p"], seed)
         learn(run, f"{name}.st", f"{name}.csv", more=["--feature-map", "rm2"])
     said = run("merge", "one.st", "two.st", "--output", "both.st", code=2).err
     assert "fixed by different rows" in said
-    crossed("few.csv", 100, ["p"], 2)
+    write_crossed("few.csv", 100, ["p"], 2)
     learn(run, "few.st", "few.csv", more=["--feature-map", "rm2"])
     more = ["--label", "target", "--feature-map", "few.st", "-m", "more.st"]
     assert "is not fixed yet" in run("learn", "one.csv", *more, code=2).err
@@ -390,7 +390,7 @@ def test_maps_that_were_fixed_apart_are_not_merged(run):
 @pytest.mark.parametrize("features", ["rm2", "auto"])
 @pytest.mark.parametrize("rows", [40, 200])
 def test_learning_goes_on_through_a_warm_up_bit_by_bit(run, features, rows):
-    crossed("all.csv", 500, ["p", "q", "r"])
+    write_crossed("all.csv", 500, ["p", "q", "r"])
     lines = Path("all.csv").read_text().splitlines(keepends=True)
     more = ["--feature-map", features, "--chunk-rows", rows]
     learn(run, "whole.st", "all.csv", more=more)
@@ -404,8 +404,8 @@ def test_learning_goes_on_through_a_warm_up_bit_by_bit(run, features, rows):
 
 @pytest.mark.slow
 def test_a_model_that_chooses_by_command_line(run):
-    crossed("a.csv", 900, ["p", "q"])
-    crossed("b.csv", 300, ["q", "new"], seed=1)
+    write_crossed("a.csv", 900, ["p", "q"])
+    write_crossed("b.csv", 300, ["q", "new"], seed=1)
     done = run(
         "learn", "a.csv", "b.csv", "--label", "target", "--feature-map", "auto", "-m", "m.st"
     )
@@ -417,8 +417,8 @@ def test_a_model_that_chooses_by_command_line(run):
     assert found["options"]["feature_map"].startswith("rm2")
     assert set(found["candidates"]) == set(found["shares"]) == set(CANDIDATES)
     assert "share of the average" in run("inspect", "m.st").out
-    judged = json.loads(run("evaluate", "m.st", "b.csv", "--json").out)
-    assert judged["g_mean"] > 0.8
+    metrics = json.loads(run("evaluate", "m.st", "b.csv", "--json").out)
+    assert metrics["g_mean"] > 0.8
     assert (
         "depend on their order, so that it cannot unlearn"
         in run("unlearn", "m.st", "a.csv", code=2).err
@@ -432,9 +432,9 @@ def test_a_model_that_chooses_by_command_line(run):
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("more", "message"),
     [
-        (["--feature-map", "auto", "--ridge", "1"], "chooses the ridge; leave --ridge out"),
+        (["--feature-map", "auto", "--ridge", "1"], "selects the ridge; leave --ridge out"),
         (["--feature-map", "auto", "--scale", "none"], "leave --scale out"),
         (["--feature-map", "auto", "--intercept", "none"], "leave --intercept out"),
         (["--feature-map", "auto", "--class-weight", "none"], "leave --class-weight out"),
@@ -445,16 +445,16 @@ def test_a_model_that_chooses_by_command_line(run):
         (["--feature-map", "poly9", "--memory-limit", "1e5"], "more than --memory-limit"),
     ],
 )
-def test_features_that_cannot_be_are_refused(run, more, says):
-    crossed("a.csv", 50, ["p"])
+def test_features_that_cannot_be_are_refused(run, more, message):
+    write_crossed("a.csv", 50, ["p"])
     done = run("learn", "a.csv", "--label", "target", "-m", "m.st", *more, code=2)
-    assert says in done.err
+    assert message in done.err
     assert not os.path.exists("m.st")
 
 
 @pytest.mark.slow
 def test_another_map_is_another_file(run):
-    crossed("a.csv", 300, ["p"])
+    write_crossed("a.csv", 300, ["p"])
     learn(run, "m.st", "a.csv", more=["--feature-map", "rm2"])
     learn(run, "m.st", "a.csv", more=["--feature-map", "rm2"])
     said = run("learn", "a.csv", "-m", "m.st", "--feature-map", "rm3", code=2).err
@@ -463,17 +463,17 @@ def test_another_map_is_another_file(run):
     assert "--feature-map is auto, but m.st was learned with rm2" in said
     learn(run, "auto.st", "a.csv", more=["--feature-map", "auto"])
     said = run("learn", "a.csv", "-m", "auto.st", "--ridge", "1", code=2).err
-    assert "chooses the ridge" in said
+    assert "selects the ridge" in said
 
 
 @pytest.mark.slow
 def test_a_borrowed_map_and_options_that_contradict_it(run):
-    crossed("a.csv", 300, ["p", "q"])
-    crossed("b.csv", 200, ["p", "q"], seed=1)
+    write_crossed("a.csv", 300, ["p", "q"])
+    write_crossed("b.csv", 200, ["p", "q"], seed=1)
     learn(run, "base.st", "a.csv", more=["--feature-map", "rm2", "--hash", "kind=4"])
     for more in (["--drop", "a"], ["--label", "a"], ["--categorical", "a"], ["--hash", "kind=3"]):
         said = run("learn", "b.csv", "--feature-map", "base.st", "-m", "m.st", *more, code=2).err
-        assert "is a feature of the map of ./base.st, and the options say otherwise" in said
+        assert "is a feature of the map of ./base.st, and the options differ" in said
         assert not os.path.exists("m.st")
     run("learn", "b.csv", "--feature-map", "base.st", "-m", "m.st")  # label and hashes come along
     run("merge", "base.st", "m.st", "-o", "both.st")
@@ -485,9 +485,9 @@ def test_a_borrowed_map_and_options_that_contradict_it(run):
 
 @pytest.mark.slow
 def test_models_that_choose_among_the_same_maps_merge(run):
-    crossed("sample.csv", 1220, ["p", "q"])
-    crossed("one.csv", 300, ["p", "new"], seed=1)
-    crossed("two.csv", 300, ["q", "newer", "new"], seed=2)
+    write_crossed("sample.csv", 1220, ["p", "q"])
+    write_crossed("one.csv", 300, ["p", "new"], seed=1)
+    write_crossed("two.csv", 300, ["q", "newer", "new"], seed=2)
     learn(run, "maps.st", "sample.csv", more=["--feature-map", "auto"])
     maps = ["--feature-map", "auto:maps.st"]
     for model, *files in (("one.st", "one.csv"), ("two.st", "two.csv")):
@@ -521,9 +521,9 @@ def test_models_that_choose_among_the_same_maps_merge(run):
 
 @pytest.mark.slow
 def test_the_same_command_goes_on_whatever_became_of_the_borrowed_file(run):
-    crossed("a.csv", 1250, ["p", "q"])  # enough to fix the maps
-    crossed("b.csv", 300, ["p", "q"], seed=1)
-    crossed("c.csv", 300, ["p", "q"], seed=2)
+    write_crossed("a.csv", 1250, ["p", "q"])  # enough to fix the maps
+    write_crossed("b.csv", 300, ["p", "q"], seed=1)
+    write_crossed("c.csv", 300, ["p", "q"], seed=2)
     learn(run, "auto.st", "a.csv", more=["--feature-map", "auto"])
     learn(run, "m.st", "b.csv", more=["--feature-map", "auto.st"])
     learn(run, "m.st", "b.csv", "c.csv", more=["--feature-map", "auto.st"])
@@ -556,8 +556,8 @@ def test_maps_of_other_deviations_are_other_maps(run):
 
 @pytest.mark.slow
 def test_a_borrowed_ridge_is_that_of_the_map(run):
-    crossed("a.csv", 300, ["p"])
-    crossed("b.csv", 300, ["p"], seed=1)
+    write_crossed("a.csv", 300, ["p"])
+    write_crossed("b.csv", 300, ["p"], seed=1)
     learn(run, "one.st", "a.csv", more=["--feature-map", "rm2", "--ridge", "gcv"])
     run("learn", "b.csv", "--feature-map", "one.st", "-m", "two.st")
     run("merge", "one.st", "two.st", "-o", "both.st")
@@ -567,7 +567,7 @@ def test_a_borrowed_ridge_is_that_of_the_map(run):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::counterpoise.errors.PrecisionWarning")
 def test_forgetting_a_file_stays_within_twice_the_memory_limit(run):
-    """What goes is added up in room of its own, and what is left takes that."""
+    """Rows to subtract are added up in memory of their own, which the result reuses."""
     d = 600
     limit = 2 * 8 * 2 * d**2  # the moments of two classes, and as much for a chunk
     X, y = stream(800, d, minority=0.5)

@@ -100,11 +100,11 @@ def test_a_row_gets_another_label(run, rows, tmp_path):
     write(tmp_path / "right.csv", right)
     run("learn", "right.csv", *LEARN, "--model", "right")
     run("learn", "t.csv", *LEARN, "--model", "m")
-    told = [
+    printed = [
         run("relabel", "m", "t.csv", "--where", f"payment={k}", "--new-label", "1").err
         for k in (8, 9)
     ]
-    assert sum("1 row relabeled" in text for text in told) == wrong > 0
+    assert sum("1 row relabeled" in text for text in printed) == wrong > 0
     assert_same_tables("m", "right")
     before = (tmp_path / "m").read_bytes()
     assert (
@@ -171,12 +171,12 @@ def test_one_person_among_late_labels(run, tmp_path):
         waited = len(store)
     days = [f"day{day:02d}.csv" for day in range(4)]
     assert "contains labels" in run("unlearn", "m", "labels01.csv", code=2).err
-    told = run("unlearn", "m", "--where", "country=X", *days).err
+    printed = run("unlearn", "m", "--where", "country=X", *days).err
     texts = [(tmp_path / f"joined{day:02d}.csv").read_text() for day in range(1, 4)]
     joined = [line for text in texts for line in text.splitlines()[1:]]
     events = [line for name in days for line in (tmp_path / name).read_text().splitlines()[1:]]
     mine = sum(",X," in line for line in joined)
-    assert f"{sum(',X,' in line for line in events) - mine:,} pending events erased" in told
+    assert f"{sum(',X,' in line for line in events) - mine:,} pending events erased" in printed
     rest = [line for line in joined if ",X," not in line]
     (tmp_path / "rest.csv").write_text(
         "\n".join(["payment,amount,country,hour,fraud", *rest]) + "\n"
@@ -227,10 +227,12 @@ def test_every_problem_is_told_at_once_and_nothing_is_written(run, rows, tmp_pat
     before = sorted(tmp_path.iterdir())
     strictly = [*LEARN, "--missing", "error"]
     found = run("check", "bad.csv", *strictly, code=1)
-    told = found.out.splitlines()
-    assert [line.split(":")[0] for line in told] == [f"bad.csv, row {k}" for k in (5, 11, 21, 31)]
-    assert "'amount'" in told[0]
-    assert "'zehn', and numbers in most rows" in told[3]
+    printed = found.out.splitlines()
+    assert [line.split(":")[0] for line in printed] == [
+        f"bad.csv, row {k}" for k in (5, 11, 21, 31)
+    ]
+    assert "'amount'" in printed[0]
+    assert "'zehn', and numbers in most rows" in printed[3]
     assert "300 rows read, 4 problems found" in found.err
     assert sorted(tmp_path.iterdir()) == before
     assert run("check", "t.csv", *LEARN).out == ""
@@ -244,6 +246,6 @@ def test_every_problem_is_told_at_once_and_nothing_is_written(run, rows, tmp_pat
 def test_problems_of_columns_are_told_once(run, tmp_path):
     lines = [f"{k},{k},2026-01-{1 + k % 28:02d},c{k},{k % 2}" for k in range(1500)]
     write(tmp_path / "t.csv", lines)
-    told = run("check", "t.csv", *LEARN, code=1).out.splitlines()
-    assert len(told) == 1, told
-    assert "column 'country' has more than 1,000 categories" in told[0]
+    printed = run("check", "t.csv", *LEARN, code=1).out.splitlines()
+    assert len(printed) == 1, printed
+    assert "column 'country' has more than 1,000 categories" in printed[0]

@@ -1,4 +1,4 @@
-"""Quadratic models by command line: kept in files, merged, unlearned, inspected, judged."""
+"""Quadratic models by command line: stored in files, merged, unlearned, inspected, evaluated."""
 
 import io
 import json
@@ -43,20 +43,20 @@ def test_the_options_reach_the_model_and_stay(run, files):
     expected = BalancedRidgeClassifier(pooled_rows=15, ridge="gcv").fit(X, y).decision_function(X)
     np.testing.assert_allclose(scores(run, "m.st"), expected, rtol=1e-9)
     before = Path("m.st").read_bytes()
-    for option, value, told in (
+    for option, value, stored in (
         ("--pooled-rows", "3", "3.0, but m.st was learned with 15.0"),
         ("--pooled-rows", "none", "none, but m.st was learned with 15.0"),
         ("--ridge", "auto", "auto, but m.st was learned with gcv"),
         ("--multi-class", "ovr", "ovr, but m.st was learned with lda"),
     ):
         done = run("learn", "two.csv", "-m", "m.st", option, value, code=2)
-        assert f"{option} is {told}" in done.err
+        assert f"{option} is {stored}" in done.err
     assert Path("m.st").read_bytes() == before
     run("learn", "two.csv", "-m", "m.st", "--pooled-rows", "15")
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("more", "message"),
     [
         (["--pooled-rows", "-1"], "pooled_rows=-1.0 must be a finite number that is not negative"),
         (["--pooled-rows", "inf"], "pooled_rows=inf must be a finite number"),
@@ -73,9 +73,9 @@ def test_the_options_reach_the_model_and_stay(run, files):
         (["--multi-class", "ovr", "--feature-map", "auto"], "leave --multi-class out"),
     ],
 )
-def test_options_that_cannot_be_are_refused(run, files, more, says):
+def test_options_that_cannot_be_are_refused(run, files, more, message):
     done = run("learn", "one.csv", "--label", "target", "-m", "m.st", *more, code=2)
-    assert says in " ".join(done.err.split())
+    assert message in " ".join(done.err.split())
 
 
 @pytest.mark.parametrize("pooled_rows", [-1.0, True, "many", float("inf"), float("nan")])
@@ -124,7 +124,7 @@ def test_inspect_shows_means_and_spreads(run, classes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
-def test_quadratic_models_are_judged_and_raced(run, classes):
+def test_quadratic_models_are_evaluated_and_compared(run, classes):
     table(300, classes).to_csv("one.csv", index=False)
     learn(run, "m.st", "one.csv", more=POOLED)
     run("evaluate", "m.st", "one.csv", "--report", "e.html")

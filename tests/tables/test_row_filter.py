@@ -9,7 +9,7 @@ from builders import write_frame
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.tables.inspect import unique
 from counterpoise.tables.model import TableModel
-from counterpoise.tables.records import RowFilter, add_rows, contains, without
+from counterpoise.tables.records import RowFilter, add_rows, contains, remove_rows
 from counterpoise.tables.scoring import split_rows
 
 LARGE = 2**53 + 1  # the next integer below is the same float
@@ -62,7 +62,7 @@ def test_integers_above_the_precision_of_floats_are_compared_as_integers(run, en
     ],
 )
 def test_a_value_is_compared_by_the_type_of_its_column(kind, values, value, expected):
-    rows = RowFilter({"id": (value,)}).among({"id": pa.array(values, kind)}, 3)
+    rows = RowFilter({"id": (value,)}).match({"id": pa.array(values, kind)}, 3)
     assert rows.tolist() == expected
 
 
@@ -80,7 +80,7 @@ def test_all_conditions_must_hold_also_those_on_one_column(run):
 def test_ranges_of_rows():
     assert contains(((2, 4), (7, 8)), np.arange(8)).nonzero()[0].tolist() == [2, 3, 7]
     assert add_rows(((2, 4), (7, 8)), [4, 0]) == ((0, 1), (2, 5), (7, 8))
-    assert without(((0, 4), (7, 8)), [2, 7]) == ((0, 2), (3, 4))
+    assert remove_rows(((0, 4), (7, 8)), [2, 7]) == ((0, 2), (3, 4))
 
 
 def test_first_rows_are_learned_in_parts_not_longer_than_what_precedes_them():

@@ -1,4 +1,4 @@
-"""Rows of files, frames and events that fade by the clock, or by class: the same model."""
+"""Rows of files, frames and events that decay by the clock, or by class: the same model."""
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +47,7 @@ def test_files_fade_by_a_column_of_times(run, tmp_path, table):
         "--no-calibrate",
     )
     run("learn", "late.csv", *words, "--chunk-rows", "100")
-    run("learn", "early.csv", "-m", "m")  # old rows come later: they weigh what their age says
+    run("learn", "early.csv", "-m", "m")  # old rows come later: their weight depends on their age
     model = BalancedRidgeClassifier.load(tmp_path / "m")
     wanted = BalancedRidgeClassifier().fit(X, y, 2.0 ** ((t - t.max()) / (50 * HOUR)))
     assert_close(model, wanted)
@@ -113,7 +113,7 @@ def test_classes_fade_by_rows_of_their_own_from_the_shell(run, tmp_path, table):
         (["--half-life", "7d"], "needs the time of each row; name its column with --timestamp"),
         (
             ["--half-life", "7", "--timestamp", "at"],
-            "no half-life is a time; give a time such as 7d",
+            "requires a half-life; give a time such as 7d",
         ),
         (
             ["--half-life", "soon", "--timestamp", "at"],
@@ -121,7 +121,7 @@ def test_classes_fade_by_rows_of_their_own_from_the_shell(run, tmp_path, table):
         ),
         (["--half-life", "7d", "--timestamp", "when"], "has no column 'when'"),
         (["--half-life", "7d", "--timestamp", "fraud"], "fraud"),
-        (["--half-life", "7d", "--timestamp", "at", "--feature-map", "auto"], "fades by rows"),
+        (["--half-life", "7d", "--timestamp", "at", "--feature-map", "auto"], "decays by rows"),
     ],
 )
 def test_a_clock_that_cannot_be_is_named(run, tmp_path, table, words, message):

@@ -1,4 +1,4 @@
-"""What is left of rows that were unlearned: no category, no column, no count."""
+"""Unlearned rows leave no category, column or count."""
 
 import json
 from pathlib import Path

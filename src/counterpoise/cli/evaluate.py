@@ -121,7 +121,7 @@ def _evaluate_model(
         hint_calibration(stored.model)
     sources = [formats.source(path, **reading) for path in formats.expanded(files)]
     with Progress() as progress:
-        found = evaluate_model(stored, sources, progress, input.ignore_unknown, rule, explain)
+        found = evaluate_model(stored, sources, progress.chunk, input.ignore_unknown, rule, explain)
     for name in found.lacking:
         messages.info(ABSENT.format(name))
     if found.skipped:
@@ -144,28 +144,25 @@ def _evaluate_logged(
 
     name = logged.id or ""
     with Progress() as progress:
-        labels = labels_of(sources(logged.labels), name, logged.label, progress)
-        found = evaluate_logged(sources(logged.predictions), labels, name, progress, rule)
-    if found.waiting:
-        messages.info(f"{found.waiting:,} predictions have no label yet")
-    if found.strange:
-        messages.info(f"{found.strange:,} labels are of rows that were not predicted here")
-    if found.verdict.skipped:
-        messages.info(f"{found.verdict.skipped:,} rows with a label had no prediction")
-    return found.verdict, found.classes, None
+        labels = labels_of(sources(logged.labels), name, logged.label, progress.chunk)
+        found = evaluate_logged(sources(logged.predictions), labels, name, progress.chunk, rule)
+    if found.unlabeled:
+        messages.info(f"{found.unlabeled:,} predictions have no label yet")
+    if found.unpredicted:
+        messages.info(f"{found.unpredicted:,} labels are of rows that were not predicted here")
+    if found.evaluation.skipped:
+        messages.info(f"{found.evaluation.skipped:,} rows with a label had no prediction")
+    return found.evaluation, found.classes, None
 
 
 def _decision_section(found: EvaluationResult, chosen: Any, position: int) -> Any:
-    """Return what a report shows about decisions, or None without probabilities."""
+    """Return what a report shows about decisions."""
     from counterpoise.evaluate.html_report import DecisionSummary
     from counterpoise.evaluate.plots import CostComparison
 
-    risk = found.risk(position)
-    if risk is None:
-        return None
     priced = []
     for cost in DEFAULT_COSTS if found.price is None else (None,):
-        summary = found.bill(chosen, position, cost)
+        summary = found.cost_summary(chosen, position, cost)
         assert summary is not None
         if cost is not None:
             name = f"a miss costs {cost:g} false alarms"
@@ -173,7 +170,7 @@ def _decision_section(found: EvaluationResult, chosen: Any, position: int) -> An
             own = "its own price" if summary.at is None else f"{found.price:g}"
             name = f"a miss costs {own} and a false alarm {found.alarm:g}"
         priced.append(CostComparison(name, summary.curve, summary.cost, summary.at))
-    return DecisionSummary(found.y == chosen, risk, priced)
+    return DecisionSummary(found.y == chosen, found.risk(position), priced)
 
 
 def _costs(summary: CostSummary, is_logged: bool) -> dict[str, tuple[str, Any]]:
@@ -199,7 +196,7 @@ def _show(found: EvaluationResult, chosen: Any, position: int, as_json: bool) ->
     from counterpoise.evaluate.metrics import CLASS_METRICS, METRIC_NAMES
 
     metrics, is_logged = found.result.metrics, found.alerts is not None
-    summary = found.bill(chosen, position)
+    summary = found.cost_summary(chosen, position)
     costs = {} if summary is None else _costs(summary, is_logged)
     if as_json:
         by_name = {name: value for name, (_, value) in costs.items()}

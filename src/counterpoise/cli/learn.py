@@ -317,7 +317,7 @@ class ProgressAndMetrics(Progress):
         if self.file is not None:
             rows = self._learned + self._unlearned
             self.file.write(rows, is_last)
-            self.learner.window = self.file.unsaid(rows)
+            self.learner.window = self.file.sync(rows)
         elif self._learned > self._begun:  # these rows were not scored
             self.learner.window = None
 

@@ -129,7 +129,7 @@ def learn(
 
     from counterpoise import Ledger
     from counterpoise.readers import formats
-    from counterpoise.tables.records import Records
+    from counterpoise.tables.records import input_key
 
     paths = formats.expanded(files)
     settings = formats.with_label(settings, paths, input.format)
@@ -152,7 +152,7 @@ def learn(
             rows = book.changed_rows.get(source.name)
             if rows is None:
                 continue
-            is_known = Records.key(source.path, into, stdin_name) in book.records
+            is_known = input_key(source.path, into, stdin_name) in book.records
             text = f": {rows:,} rows" if rows else ": nothing new" if is_known else " has no rows"
             messages.info(f"{source.name}{text}")
             if source.left:

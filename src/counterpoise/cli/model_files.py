@@ -45,7 +45,7 @@ def inspect(
 
     Example: counterpoise inspect fraud.safetensors
     """
-    from counterpoise.tables.estimator import shown
+    from counterpoise.tables.estimator import as_text
     from counterpoise.tables.inspect import describe_model
     from counterpoise.tables.model import TableModel
 
@@ -66,7 +66,7 @@ def inspect(
         *([CALIBRATION[name], value] for name, value in (found["calibration"] or {}).items()),
         *([f"rows clipped by {name}", rows] for name, rows in found["clipped"].items() if rows),
         *([["standard errors", _error_note(found)]] if _error_note(found) else []),
-        *([name, shown(value)] for name, value in {**found["options"], **columns}.items()),
+        *([name, as_text(value)] for name, value in {**found["options"], **columns}.items()),
     ]
     show(["what", "value"], facts)
     print()
@@ -324,7 +324,7 @@ def unlearn(
 
     if condition is not None and not os.path.exists(model) and has_store(model):
         with locked(model), opened_store(model) as store:
-            found = store.find_pending(condition.among)
+            found = store.find_pending(condition.match)
             store.erase_pending(found)
             store.compact()
         messages.info(f"{pluralize(len(found), 'pending event')} erased")
@@ -350,7 +350,7 @@ def unlearn(
         before = 0 if store is None else len(store)
         if store is not None:
             if condition is not None:
-                change.erase(store.find_pending(condition.among))
+                change.erase(store.find_pending(condition.match))
             change.plan(learner)
         learner.save()
         settle(learner, store, is_finished=True)

@@ -76,10 +76,10 @@ class AlertOptions(opt.CostOptions):
     def rule(self, stored: Any, positive: Any) -> Any:
         """Return the rule of a model, or None."""
         from counterpoise.tables import alerts
-        from counterpoise.tables.scoring import recent_ranks
+        from counterpoise.tables.scoring import class_ranks
 
         columns, costs = stored.encoding.columns, self.costs()
-        recent = recent_ranks(stored.recent, stored.classes.index(positive))
+        recent = class_ranks(stored.recent, stored.classes.index(positive))
         if self.threshold is not None:
             return alerts.Threshold(self.threshold)
         if costs is not None:
@@ -170,7 +170,7 @@ def predict(
 
         for table in flag_top(tables(), rule) if isinstance(rule, TopPerDay) else tables():
             out.write(table)
-        if not out.begun:
+        if not out.names:
             out.write(predictor.empty_table())
     _report(predictor)
 

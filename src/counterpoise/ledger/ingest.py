@@ -62,7 +62,7 @@ def open_inputs(
         source = data if hasattr(data, "chunks") else formats.source(os.fspath(data))
         if name is not None and source is data and source.path != "-":
             return [(source, name)]
-        return [(source, Records.key(source.path, path, name))]
+        return [(source, records.input_key(source.path, path, name))]
     if isinstance(data, (list, tuple)) and data and all(map(_is_input, data)):
         names = [name if getattr(one, "path", None) == "-" else None for one in data]
         pairs = zip(data, names, strict=True)
@@ -433,7 +433,7 @@ class CellWriter(RowGrouper):
         until = None if record is None else record.mark.rows
         for chunk in self.read(source, ReadPosition(), until, where):
             rows = np.arange(chunk.first - 1, chunk.first - 1 + chunk.rows)
-            chosen = np.ones(chunk.rows, dtype=bool) if where is None else where.of(chunk)
+            chosen = np.ones(chunk.rows, dtype=bool) if where is None else where.select(chunk)
             if record is not None:
                 chosen &= (rows < record.mark.rows) & ~records.contains(record.gone, rows)
             if self.metadata.dropped is not None and chosen.any():

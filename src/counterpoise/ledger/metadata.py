@@ -15,7 +15,7 @@ from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.ledger import time_buckets
 from counterpoise.ledger.storage import File
 from counterpoise.readers.chunk import ReadPosition
-from counterpoise.tables.estimator import shown
+from counterpoise.tables.estimator import as_text
 from counterpoise.tables.records import Record, Records
 from counterpoise.validation import MAX_TIMESTAMP
 
@@ -217,7 +217,10 @@ class LedgerMetadata:
                 now = tuple(sorted({*value, *kept} - {*columns.buckets}))
             if now != then:
                 raise DataError(
-                    (OptionValue(name), f" is {shown(value)}, but {path} has {shown(then)}"),
+                    (
+                        OptionValue(name),
+                        f" is {as_text(value)}, but {path} has {as_text(then)}",
+                    ),
                     Suggestion("leave the option out"),
                     Suggestion("begin a new ledger"),
                 )

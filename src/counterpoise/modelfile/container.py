@@ -53,7 +53,8 @@ def save(
     """Write a file: completely or not at all, and never one that cannot be loaded."""
     try:
         require_finite(contents.arrays)
-        check(_as_read(contents))
+        names = ("options", "facts", "stream", "lists")
+        check(replace(contents, **{n: _strict(_canonical(getattr(contents, n))) for n in names}))
     except ValueError as error:
         raise ModelFileError(
             f"{os.fspath(path)} was not written, because it could not be loaded: the model {error}"
@@ -61,15 +62,6 @@ def save(
     data = to_bytes(contents)
     with atomic_write(path, "the model") as file:
         file.write(data)
-
-
-def _as_read(contents: Contents) -> Contents:
-    """Return contents with lists for tuples, as JSON holds them; arrays are not copied."""
-    plain = {
-        name: _strict(_canonical(getattr(contents, name)))
-        for name in ("options", "facts", "stream", "lists")
-    }
-    return replace(contents, **plain)
 
 
 def to_bytes(contents: Contents) -> bytes:
@@ -112,8 +104,8 @@ def _read(path: str | os.PathLike[str]) -> bytes:
 def _tensor_bytes(head: bytes) -> int:
     """Return the size of all tensors by the header of a safetensors file."""
     try:
-        entries = {k: v for k, v in json.loads(head).items() if k != "__metadata__"}
-        return max((int(entry["data_offsets"][1]) for entry in entries.values()), default=0)
+        entries = [entry for k, entry in json.loads(head).items() if k != "__metadata__"]
+        return max((int(entry["data_offsets"][1]) for entry in entries), default=0)
     except Exception:
         raise ModelFileError(INCOMPLETE) from None
 
@@ -174,8 +166,8 @@ def require_finite(arrays: Mapping[str, Any]) -> None:
 
 
 def _tensor(name: str, entry: Mapping[str, Any]) -> Any:
+    """Return a tensor; its bytes are a copy already, which may be changed."""
     check_file(entry["dtype"] in DTYPES, f"a tensor {name!r} of type {entry['dtype']}")
-    # The bytes are a copy already, and ours to change.
     return np.frombuffer(entry["data"], DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
 
@@ -190,6 +182,7 @@ def _checksum(header: Mapping[str, Any], tensors: Mapping[str, Any]) -> str:
 
 
 def _canonical(value: Any) -> bytes:
+    """Return canonical JSON."""
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
     ).encode()

@@ -42,6 +42,7 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    """Return a parameter as JSON can hold it."""
     if isinstance(value, Map | FittedMap):
         return feature_map_name(value)
     if isinstance(value, tuple | list):
@@ -62,22 +63,18 @@ def options_of(plain: Mapping[str, Any], known: Collection[str]) -> dict[str, An
     result = {}
     for name, value in plain.items():
         if isinstance(value, dict):
-            check_fields(value, {"by label"}, f"option {name!r} of the wrong form")
-            pairs = value["by label"]
-            good = isinstance(pairs, list) and all(map(_is_pair, pairs))
-            check_file(good, f"option {name!r} of the wrong form")
-            value = dict(pairs)
+            malformed = f"option {name!r} of the wrong form"
+            check_fields(value, {"by label"}, malformed)
+            check_file(isinstance(value["by label"], list), malformed)
+            for pair in value["by label"]:
+                check_file(isinstance(pair, list) and len(pair) == 2, malformed)
+                is_label = isinstance(pair[0], (str, bool, int, float))
+                check_file(is_label and isinstance(pair[1], (int, float)), malformed)
+            value = dict(value["by label"])
         is_plain = value is None or isinstance(value, (str, bool, int, float, dict))
         check_file(is_plain, f"option {name!r} of the wrong type")
         result[name] = value
     return result
-
-
-def _is_pair(pair: Any) -> bool:
-    """Return whether this is a list of a label and a number."""
-    if not isinstance(pair, list) or len(pair) != 2:
-        return False
-    return isinstance(pair[0], (str, bool, int, float)) and isinstance(pair[1], (int, float))
 
 
 @contextmanager
@@ -108,14 +105,15 @@ def feature_names(contents: Contents, d: int) -> Labels | None:
     names = contents.lists.get("names")
     if "features" in contents.lists:
         features = contents.lists["features"]
-        good = all(isinstance(f, list) and len(f) == 3 for f in features)
-        good = good and all(isinstance(part, str) for f in features for part in f)
-        check_file(good and all(f[1] in FEATURE_NAMES for f in features), "malformed features")
+        is_valid = all(isinstance(f, list) and len(f) == 3 for f in features)
+        is_valid = is_valid and all(isinstance(part, str) for f in features for part in f)
+        is_valid = is_valid and all(feature[1] in FEATURE_NAMES for feature in features)
+        check_file(is_valid, "malformed features")
         names = [Feature(*feature).name for feature in features]
     if names is None:
         return None
-    good = len(names) == d and all(isinstance(name, str) for name in names)
-    check_file(good, "names that do not fit its features")
+    is_valid = len(names) == d and all(isinstance(name, str) for name in names)
+    check_file(is_valid, "names that do not fit its features")
     return np.array(names, dtype=object)
 
 
@@ -173,7 +171,7 @@ class SaveLoadMixin:
         """
         if "_learned_from" in self.__dict__:
             raise ValueError(
-                f"this model was learned from tables, and only {self._learned_from} knows how "
+                f"this model was learned from tables, and only {self._learned_from} contains how "
                 "their columns become features; use counterpoise.TableClassifier.load, and its save"
             )
         container.save(path, self._contents(), type(self)._from_contents)
@@ -193,7 +191,7 @@ class SaveLoadMixin:
         contents = container.load(path)
         if contents.kind != cls.__name__:
             raise ModelFileError(
-                f"{os.fspath(path)} holds a {contents.kind}, not a {cls.__name__}; use "
+                f"{os.fspath(path)} contains a {contents.kind}, not a {cls.__name__}; use "
                 f"{contents.kind}.load"
             )
         result = container.load_validated(path, lambda: cls._from_contents(contents))
@@ -229,8 +227,6 @@ def pack_auto(engine: AutoModel) -> Packed:
 def unpack_auto(contents: Contents) -> AutoModel:
     """Return the averaging model of an untrusted file."""
     given = options_of(contents.options, AUTO_PARAMETERS)
-    if given["candidates"] is None:
-        given["candidates"] = _other_default(contents.facts)
     is_default = given["candidates"] is None
     texts = (given["ridges"],) if is_default else (given["candidates"], given["ridges"])
     check_file(all(isinstance(text, str) for text in texts), "malformed candidates")
@@ -245,14 +241,6 @@ def unpack_auto(contents: Contents) -> AutoModel:
         given["candidates"] = tuple(fixed.get(name) or name for name in params.names)
         params = parameters.parse_auto_parameters(**given)
     return AutoModel(params, found)
-
-
-def _other_default(facts: dict[str, Any]) -> str | None:
-    """Return the names of candidates that were the default ones of another version, or None."""
-    names: Any = facts.get("names")
-    is_list = isinstance(names, list) and bool(names)
-    check_file(is_list and all(isinstance(name, str) for name in names), "malformed candidates")
-    return None if names == list(parameters.CANDIDATES) else " ".join(names)
 
 
 def _candidates(contents: Contents, params: AutoParameters) -> Candidates:
@@ -272,21 +260,20 @@ def _candidates(contents: Contents, params: AutoParameters) -> Candidates:
         check_file(model.options == params.options, "a candidate with other options")
         states[name] = model.state
     first = next(iter(states.values()))
-    same = all(state.n_inputs == first.n_inputs for state in states.values())
-    check_file(same, "candidates of other features")
     for state in states.values():
-        same = np.allclose(state.class_count, first.class_count, rtol=1e-9, atol=0.0)
-        check_file(same, "candidates that have seen different rows")
+        check_file(state.n_inputs == first.n_inputs, "candidates of other features")
+        is_same = np.allclose(state.class_count, first.class_count, rtol=1e-9, atol=0.0)
+        check_file(is_same, "candidates that have seen different rows")
     check_file(type(is_weighted) is bool, "malformed facts")
-    same = is_weighted or int(first.class_count.sum()) == rows
-    check_file(same, "a candidate that has seen a different number of rows")
+    is_same = is_weighted or int(first.class_count.sum()) == rows
+    check_file(is_same, "a candidate that has seen a different number of rows")
     check_file(set(contents.arrays) == used, "unexpected tensors")
-    kept = _kept(contents, params.kept_rows, first)
-    return Candidates(list(names), states, params.options, params.ridges, kept, rows, is_weighted)
+    buffer = _row_buffer(contents, params.kept_rows, first)
+    return Candidates(list(names), states, params.options, params.ridges, buffer, rows, is_weighted)
 
 
-def _kept(contents: Contents, max_rows: int, state: State) -> RowBuffer:
-    """Return the kept rows of a file."""
+def _row_buffer(contents: Contents, max_rows: int, state: State) -> RowBuffer:
+    """Return the row buffer of a file."""
     facts = contents.facts["kept"]
     check_fields(facts, {"labels", "counts"}, "malformed kept rows")
     labels, counts = labels_of(facts["labels"]), facts["counts"]
@@ -294,29 +281,28 @@ def _kept(contents: Contents, max_rows: int, state: State) -> RowBuffer:
     possible = all(type(n) is int and 0 <= n <= max_rows for n in counts)
     check_file(possible and len(counts) == len(labels), "impossible counts of kept rows")
     n = sum(counts)
-    fits = X.shape == (n, state.n_inputs) and weight.shape == clock.shape == (n,)
-    check_file(fits, "kept rows of the wrong shape")
+    is_shaped = X.shape == (n, state.n_inputs) and weight.shape == clock.shape == (n,)
+    check_file(is_shaped, "kept rows of the wrong shape")
     check_file(np.abs(X).max(initial=0.0) <= MAX_ABS_VALUE, "kept rows of impossible values")
     N = dict(zip(state.classes.labels.tolist(), state.class_count.tolist(), strict=True))
     end, rows = 0, {}
     for label, count in zip(labels.tolist(), counts, strict=True):
         mine, end = slice(end, end + count), end + count
         w, at, total = weight[mine], clock[mine], N.get(label, 0.0)
-        possible = (w > 0).all() and (np.diff(at) > 0).all() and (at >= w).all()
-        possible = bool(possible and (at <= total * (1 + 1e-9)).all())
-        check_file(possible, "kept rows of impossible weights")
-        check_file(count == 0 or total > 0.0, "kept rows of a class that was never seen")
-        check_file(count > 0 or total == 0.0, "no kept rows of a class")
+        is_possible = (w > 0) & (at >= w) & (at <= total * (1 + 1e-9))
+        check_file(bool(is_possible.all()), "kept rows of impossible weights")
+        check_file(bool((np.diff(at) > 0).all()), "kept rows of impossible weights")
+        check_file((count > 0) == (total > 0.0), "a class whose rows and kept rows disagree")
         if count:
             rows[label] = tuple(zip(X[mine].copy(), w.tolist(), at.tolist(), strict=True))
     return RowBuffer(max_rows, rows)
 
 
-Packed = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
+Packed = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]  # tensors, facts and parameters
 
 
 class EngineFormat(NamedTuple):
-    """Functions from an engine to its tensors, facts and parameters, and from a file to it."""
+    """Functions from an engine to the values of its file, and back."""
 
     pack: Callable[[Any], Packed]
     unpack: Callable[[Contents], Any]

@@ -80,7 +80,7 @@ def pack_moments(moments: Moments, decay: Decay) -> tuple[Arrays, Facts]:
     elif decay.is_active:
         arrays["stream"] = moments.stream
     else:
-        arrays["row_hashes"] = _halves(moments.row_hashes)
+        arrays["row_hashes"] = _split_hashes(moments.row_hashes)
     if moments.removed.any():
         arrays["removed"] = moments.removed
     arrays["C"] = np.empty((c, d * (d + 1) // 2))
@@ -114,7 +114,7 @@ def unpack_moments(arrays: Arrays, facts: Facts, limit: Any, decay: Decay) -> Mo
         if name in arrays:
             setattr(moments, name, arrays[name])
     if "row_hashes" in arrays:
-        moments.row_hashes = _whole(arrays["row_hashes"])
+        moments.row_hashes = _join_hashes(arrays["row_hashes"])
     else:  # no row can be unlearned
         moments.min_row_weight[:] = np.minimum(moments.n, 1.0)
         moments.row_hashes[moments.n > 0] = UNTRACKED_HASH
@@ -139,16 +139,16 @@ def unpack_moments(arrays: Arrays, facts: Facts, limit: Any, decay: Decay) -> Mo
     return moments
 
 
-def _halves(row_hashes: NDArray[np.uint64]) -> NDArray[np.float64]:
+def _split_hashes(row_hashes: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Return row hashes as float64: the upper 32 bits of each, then the lower."""
     halves = np.stack([row_hashes >> np.uint64(32), row_hashes & np.uint64(2**32 - 1)], axis=1)
     return halves.astype(np.float64)
 
 
-def _whole(halves: NDArray[np.float64]) -> NDArray[np.uint64]:
+def _join_hashes(halves: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Return row hashes from their halves."""
-    fits = (halves >= 0) & (halves < 2.0**32) & (halves == np.floor(halves))
-    check_all(fits, "invalid row hashes")
+    is_valid = (halves >= 0) & (halves < 2.0**32) & (halves == np.floor(halves))
+    check_all(is_valid, "invalid row hashes")
     upper, lower = np.moveaxis(halves.astype(np.uint64), 1, 0)
     return np.ascontiguousarray((upper << np.uint64(32)) | lower)
 
@@ -160,10 +160,7 @@ def _triangle(d: int) -> Iterator[slice]:
 
 
 def _require_room(c: int, d: int, limit: Any) -> None:
-    """Raise if the moments take more memory than the file allows, or than is usual.
-
-    Without a class they take nothing yet, and the usual limit applies.
-    """
+    """Raise if moments need more memory than the file allows; without a class, than is usual."""
     check_file(isinstance(limit, (int, float)), "no memory_limit")
     choose = max if c else min
     limit, size = choose(float(limit), USUAL_MEMORY_LIMIT), 8.0 * max(c, 1) * d * d
@@ -175,7 +172,7 @@ def _require_room(c: int, d: int, limit: Any) -> None:
 
 
 def _require_possible(moments: Moments, decays: bool) -> None:
-    """Raise unless rows could have left these moments."""
+    """Raise unless some rows have these moments."""
     n, N, lightest = moments.n, moments.N, moments.min_row_weight
     C_jj, peak, removed = np.einsum("kjj->kj", moments.C), moments.max_scatter, moments.removed
     weight, most = moments.nonconstant_weight, n[:, None, None] * (1 + 1e-9)
@@ -191,7 +188,7 @@ def _require_possible(moments: Moments, decays: bool) -> None:
     check_all(removed[:, 0] >= 0, "rounding below zero")
     check_all(np.abs(removed[:, 1]) <= 4 * MAX_ABS_VALUE, "rounding that is too large")
     check_all(removed[:, 0] <= MAX_ABS_VALUE * MAX_COUNT**2, "rounding that is too large")
-    check_all(np.abs(moments.weight_remainder) <= 1e-9 * n, "a count that lacks too much")
+    check_all(np.abs(moments.weight_remainder) <= 1e-9 * n, "a count with too large a remainder")
     is_weight = (lightest >= 0) & (lightest <= MAX_COUNT) & ((lightest > 0) >= (n > 0))
     check_all(is_weight, "rows too light or heavy")
     for array in (moments.mean, C_jj, peak, weight, removed, lightest, moments.row_hashes):
@@ -201,11 +198,6 @@ def _require_possible(moments: Moments, decays: bool) -> None:
 
 
 FILL_FIELDS = ("at", "by", "base", "present")
-
-
-def plain_fill(fill: MeanImputation) -> dict[str, list[Any]]:
-    """Return an imputation as JSON can hold it."""
-    return {name: getattr(fill, name).tolist() for name in FILL_FIELDS}
 
 
 def fill_of(plain: Any, inputs: int) -> MeanImputation | None:
@@ -295,18 +287,6 @@ def unpack_map(
 
 
 MALFORMED = "malformed calibration counts"
-
-
-def pack_calibration(calibration: Calibration) -> tuple[Arrays, Facts]:
-    """Return tensors and facts of calibration counts."""
-    fact = {"labels": plain_labels(calibration.labels), "rows": calibration.rows}
-    return {"counts": calibration.counts, "sums": calibration.sums}, fact
-
-
-def unpack_calibration(arrays: Arrays, fact: Any) -> Calibration:
-    """Return the calibration counts of an untrusted file."""
-    check_fields(fact, {"labels", "rows"}, MALFORMED)
-    return _calibration_of(labels_of(fact["labels"]), fact["rows"], arrays)
 
 
 def _calibration_of(labels: Labels, rows: Any, arrays: Arrays) -> Calibration:
@@ -445,10 +425,11 @@ def pack_state(state: State) -> tuple[Arrays, Facts]:
     arrays, facts = pack_moments(state.moments, state.config.decay)
     facts["declared"] = plain_labels(state.declared)
     if state.fill is not None:
-        facts["fill"] = plain_fill(state.fill)
-    parts = {}
-    if state.calibration is not None and state.calibration.rows:
-        parts["calibration"] = pack_calibration(state.calibration)
+        facts["fill"] = {name: getattr(state.fill, name).tolist() for name in FILL_FIELDS}
+    parts, counts = {}, state.calibration
+    if counts is not None and counts.rows:
+        fact = {"labels": plain_labels(counts.labels), "rows": counts.rows}
+        parts["calibration"] = {"counts": counts.counts, "sums": counts.sums}, fact
     if state.progressive is not None:
         parts["progressive"] = pack_progressive(state.progressive, state.moments.labels)
     for name, (tensors, facts[name]) in parts.items():
@@ -464,7 +445,7 @@ def unpack_state(contents: Contents, config: LearningConfig) -> State:
     facts, arrays, limit = contents.facts, contents.arrays, contents.options.get("memory_limit")
     if "absent" in facts:
         raise ModelFileError(
-            "was learned from events that lack features; use "
+            "was learned from events without some features; use "
             "counterpoise.river.BalancedRidgeClassifier.load"
         )
     wanted = {"labels", "declared", "features"} | ({"map"} if config.text else set())
@@ -477,7 +458,9 @@ def unpack_state(contents: Contents, config: LearningConfig) -> State:
     calibration = progressive = None
     check_file("calibration" in facts or not parts["calibration"], MALFORMED)
     if "calibration" in facts:
-        calibration = unpack_calibration(parts["calibration"], facts["calibration"])
+        fact = facts["calibration"]
+        check_fields(fact, {"labels", "rows"}, MALFORMED)
+        calibration = _calibration_of(labels_of(fact["labels"]), fact["rows"], parts["calibration"])
     _require("progressive" in facts or not parts["progressive"])
     if "progressive" in facts:
         progressive = unpack_progressive(parts["progressive"], facts["progressive"], moments)

@@ -54,14 +54,12 @@ def column_settings(
 class Plan(NamedTuple):
     """Columns of a frame that are read."""
 
-    # these columns, vectors as arrays of numbers; they have numbers as names because Spark's Arrow
-    # functions do not allow dots and backticks
-    df: DataFrame
+    df: DataFrame  # these columns with numbers as names: Arrow functions allow no dots
     names: list[str]  # names of the columns
     columns: Columns  # their settings, with the entries of vectors
     vectors: dict[str, int]  # number of entries of each vector column
     kinds: dict[str, str]  # kinds of the columns by the schema: "number", "category" or "epoch"
-    large: bool  # whether Spark expects text and bytes with long offsets
+    large: bool  # True if Spark expects text and bytes with long offsets
 
     @property
     def read(self) -> tuple[list[str], dict[str, int], tuple[str, ...]]:
@@ -81,23 +79,19 @@ def plan_columns(df: DataFrame, columns: Columns, sizes: Mapping[str, int] | Non
         if name not in by_name:
             has = ", ".join(map(repr, by_name))
             raise DataError(f"the frame has no column {name!r}, given as {option}; it has {has}")
-    selected: dict[str, Any] = {}
-    vectors: dict[str, int] = {}
-    kinds: dict[str, str] = {}
+    selected, vectors, kinds = dict[str, Any](), dict[str, int](), dict[str, str]()
     for name in needed:
         field = by_name[name]
         column, kind = readable_column(name, field.dataType)
-        if kind == "vector" and (
-            name in (columns.label, columns.weight) or name in columns.explicit_types
-        ):
+        if kind != "vector":
+            kinds[name] = kind
+        elif name in (columns.label, columns.weight, *columns.explicit_types):
             raise DataError(
                 f"column {name!r} contains vectors, and cannot be a label, a weight or one number"
             )
-        if kind == "vector":
+        else:
             vectors[name] = (sizes or {}).get(name) or _size(df, name, field, column)
             kinds |= dict.fromkeys(entries(name, vectors[name]), "number")
-        else:
-            kinds[name] = kind
         selected[name] = column.alias(f"c{len(selected)}")
     for name in vectors:
         both = [e for e in entries(name, vectors[name]) if e in selected]
@@ -169,11 +163,9 @@ def _size(df: DataFrame, name: str, field: Any, column: Any) -> int:
 
 
 def chunks(
-    batches: Iterable[pa.RecordBatch],
-    names: list[str],
-    vectors: dict[str, int],
+    batches: Iterable[pa.RecordBatch], names: list[str], vectors: dict[str, int],
     unread: tuple[str, ...],
-) -> Iterator[Chunk]:
+) -> Iterator[Chunk]:  # fmt: skip
     """Yield the chunks of the batches of a partition."""
     source, first = f"partition {partition_id()}", 1
     for batch in batches:
@@ -199,27 +191,24 @@ def chunk_of(
         except pa.ArrowInvalid as error:
             raise DataError(f"{source}, column {name!r} cannot be read: {error}") from None
         if name in vectors:
-            columns |= _entries(column, name, vectors[name], source, first)
+            columns |= _entry_columns(column, name, vectors[name], source, first)
         else:
             large = pa.types.is_large_string(column.type)
             columns[name] = column.cast(pa.string()) if large else column
     return Chunk(source, first, rows, columns, ReadPosition(), offered=(*columns, *unread))
 
 
-def _entries(
+def _entry_columns(
     column: pa.Array, name: str, size: int, source: str, first: int
 ) -> dict[str, pa.Array]:
-    """Return the entries of a column of vectors, NaN where there is none."""
-    length = pc.list_value_length(column)
+    """Return the entries of a column of vectors, NaN for null."""
+    length = pc.list_value_length(column).fill_null(size).to_numpy(zero_copy_only=False)
     present = column.is_valid().to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero(
-        present & (length.fill_null(size).to_numpy(zero_copy_only=False) != size)
-    )
-    if len(wrong):
-        found = length[int(wrong[0])].as_py()
+    if (length != size).any():
+        row = int((length != size).argmax())
         raise DataError(
-            f"{source}, row {first + int(wrong[0])}: column {name!r} has {found} entries, where "
-            f"others have {size}"
+            f"{source}, row {first + row}: column {name!r} has {length[row]} entries, where others "
+            f"have {size}"
         )
     values = np.full((len(column), size), np.nan)
     flat = column.drop_null().flatten()
@@ -254,10 +243,10 @@ EMPTY = {"long": 0, "string": "", "binary": b""}
 
 
 def map_partitions(plan: Plan, schema: str, task: Task) -> DataFrame:
-    """Return the rows that a task makes of the batches of each partition, or its error.
+    """Return the rows of a task for the batches of each partition, or its error.
 
     The schema begins with "part long, error string". The task gets the number of the partition,
-    and its rows have no error.
+    and its rows do not have the column of errors.
     """
     large, empty = plan.large, [EMPTY[one.split()[1]] for one in schema.split(", ")[2:]]
 
@@ -325,7 +314,8 @@ def encoder_of(
     position = {name: j for j, name in enumerate(kinds)}
     fresh = {*certain, *(f for f in found if f.kind != "category" or f.column not in given)}
     ordered = sorted(
-        fresh - set(before.features), key=lambda f: (position[f.column], ORDER[f.kind], _natural(f))
+        fresh - set(before.features),
+        key=lambda f: (position[f.column], ORDER[f.kind], _rank(f)),
     )
     everything = (*before.features, *ordered)
     for name in scanned:
@@ -341,14 +331,15 @@ def encoder_of(
     return ColumnEncoder(columns, {**kinds, **before.kinds}, everything, labels, bases)
 
 
-def _natural(feature: Feature) -> tuple[int, str]:
+def _rank(feature: Feature) -> tuple[int, str]:
+    """Return the position of a feature among those of its column and kind."""
     if feature.kind == "cycle":
         return CYCLE_NAMES.index(feature.value), ""
     return (int(feature.value), "") if feature.kind == "bucket" else (0, feature.value)
 
 
 def _scan_rows(plan: Plan, start: ColumnEncoder) -> tuple[list[Feature], dict[str, float]]:
-    """Return the features that depend on the rows, and a value of each number: one pass."""
+    """Return the features that depend on the rows, and a value of each column, in one pass."""
     read = plan.read
 
     def scan(part: int, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
@@ -363,8 +354,8 @@ def _scan_rows(plan: Plan, start: ColumnEncoder) -> tuple[list[Feature], dict[st
     for row in rows:
         if row["kind"] == BASE:
             values.setdefault(row["column"], []).append(float(row["value"]))
-    # Any constant will do; one amid the values loses no digits. A partition without any has 0.
-    middle = {name: sorted(filter(None, some)) or [0.0] for name, some in values.items()}
-    bases = {name: some[len(some) // 2] for name, some in middle.items()}
+    # The median loses no digits, and any constant is right. A partition without values has 0.
+    nonzero = {name: sorted(filter(None, some)) or [0.0] for name, some in values.items()}
+    bases = {name: some[len(some) // 2] for name, some in nonzero.items()}
     features = [Feature(r["column"], r["kind"], r["value"]) for r in rows if r["kind"] != BASE]
     return features, bases

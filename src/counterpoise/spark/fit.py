@@ -45,9 +45,10 @@ from counterpoise.spark.dataframes import (
     plan_columns,
 )
 from counterpoise.tables.estimator import require_clock
+from counterpoise.tables.scoring import select_rows
 
-# The tree: sixteen neighbors are merged at a time, twice. The number of partitions is unknown until
-# the frame is computed, so the depth is always the same.
+# A tree merges sixteen neighbors at a time, twice. The number of partitions is unknown until the
+# frame is computed, so the depth is always the same.
 FAN, LEVELS = 16, 2
 SEGMENT = 2**40  # difference of the numbers of a part in two segments
 PART = "part long, error string, dropped long, model binary"
@@ -233,9 +234,7 @@ def rows_of(
             raise unknown_category_error(encoding, after)
         dropped = int((~one.kept).sum())
         if one.weight is not None and not one.weight.all():
-            kept = one.weight != 0.0  # other weights are checked where they are learned
-            t = None if one.t is None else one.t[kept]
-            one = one._replace(X=one.X[kept], y=one.y[kept], weight=one.weight[kept], t=t)
+            one = select_rows(one, one.weight != 0.0)  # learning checks other weights
         yield one, dropped
 
 

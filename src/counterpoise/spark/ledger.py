@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from counterpoise.arrays import one_thread
-from counterpoise.errors import DataError
 from counterpoise.ledger.ingest import CellKey, PartialAggregator, PartialCell
 from counterpoise.ledger.ledger import Ledger
 from counterpoise.ledger.metadata import LedgerMetadata
@@ -21,8 +20,9 @@ from counterpoise.spark.dataframes import (
     Plan,
     batch_of,
     chunks,
+    collect_parts,
     encoder_of,
-    partition_id,
+    map_partitions,
     plan_columns,
 )
 from counterpoise.spark.fit import unknown_category_error
@@ -30,7 +30,7 @@ from counterpoise.spark.fit import unknown_category_error
 CELL = (
     "part long, error string, dropped long, start long, segment string, label string, cell binary"
 )
-NO_SEGMENT = "null"  # of errors and dropped rows of a partition
+NO_SEGMENT = ""  # of errors and dropped rows of a partition
 
 
 def ledger(
@@ -99,33 +99,24 @@ def _aggregate(plan: Plan, metadata: LedgerMetadata) -> tuple[dict[CellKey, Part
     """Return the cells of a frame, and the number of rows with missing values."""
     read, large, encoding = plan.read, plan.large, metadata.encoding
 
-    def aggregate(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part, mine = partition_id(), PartialAggregator(metadata)
-        try:
-            with one_thread():
-                for chunk in chunks(batches, *read):
-                    mine.learn(chunk)
-                    if mine.encoding.features != encoding.features:
-                        raise unknown_category_error(encoding, mine.encoding)
-                mine.flush()
-        except ValueError as error:
-            yield batch_of(CELL, [(part, str(error), 0, 0, NO_SEGMENT, NO_SEGMENT, b"")], large)
-            return
-        found = [(part, "", mine.dropped, 0, NO_SEGMENT, NO_SEGMENT, b"")] if mine.dropped else []
+    def aggregate(part: int, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+        mine = PartialAggregator(metadata)
+        for chunk in chunks(batches, *read):
+            mine.learn(chunk)
+            if mine.encoding.features != encoding.features:
+                raise unknown_category_error(encoding, mine.encoding)
+        mine.flush()
+        if mine.dropped:
+            yield part, mine.dropped, 0, NO_SEGMENT, NO_SEGMENT, b""
         for key, cell in mine.cells.items():
             texts = json.dumps(key.segment), json.dumps(key.label)
-            found.append((part, "", 0, key.start, *texts, pickle.dumps(cell, protocol=5)))
-        if found:
-            yield batch_of(CELL, found, large)
+            yield part, 0, key.start, *texts, pickle.dumps(cell, protocol=5)
 
     def merge(table: pa.Table) -> pa.Table:
         return pa.Table.from_batches([batch_of(CELL, _merge(table.to_pylist()), large)])
 
-    cells = plan.df.mapInArrow(aggregate, CELL).groupBy("start", "segment", "label")
-    rows = cells.applyInArrow(merge, CELL).collect()
-    errors = {row["part"]: row["error"] for row in rows if row["error"]}
-    if errors:
-        raise DataError(errors[min(errors)])
+    cells = map_partitions(plan, CELL, aggregate).groupBy("start", "segment", "label")
+    rows = collect_parts(cells.applyInArrow(merge, CELL))
     found = {
         CellKey(row["start"], tuple(json.loads(row["segment"])), json.loads(row["label"])): (
             pickle.loads(bytes(row["cell"]))
@@ -138,7 +129,7 @@ def _aggregate(plan: Plan, metadata: LedgerMetadata) -> tuple[dict[CellKey, Part
 
 
 def _merge(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Merge the cells of one key in the order of the partitions; return messages as they are."""
+    """Merge the cells of one key in the order of the partitions; errors do not change."""
     rows = sorted(rows, key=lambda row: row["part"])
     if rows[0]["segment"] == NO_SEGMENT:
         return [tuple(row.values()) for row in rows]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, functions, types
+from pyspark.sql import DataFrame, functions
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
 from counterpoise.arrays import one_thread
@@ -67,21 +67,15 @@ def predict(
     columns, vectors = _needed_columns(df, encoding)
     names, two = list(columns), scores.classes.n_scores == 1
     text = encoding.labels != "int"
-    result = types.StructType(
-        [
-            types.StructField("label", types.StringType() if text else types.LongType()),
-            types.StructField(
-                "score", types.DoubleType() if two else types.ArrayType(types.DoubleType())
-            ),
-        ]
-    )
+    label_type = "string" if text else "bigint"
+    result = f"label {label_type}, score {'double' if two else 'array<double>'}"
 
-    def scored(rows: Any) -> Any:
+    def predict_batch(rows: Any) -> Any:
         arrays = dict(zip(names, rows.flatten(), strict=True))
         with one_thread():
             return _predict_batch(current(), arrays, vectors, text, two, large)
 
-    both = arrow_udf(scored, result, ArrowUDFType.SCALAR)(
+    both = arrow_udf(predict_batch, result, ArrowUDFType.SCALAR)(
         functions.struct(*[c.alias(n) for n, c in columns.items()])
     )
     made = df.withColumn(BOTH, both)
@@ -131,20 +125,21 @@ def _scorer_source(
         return lambda: scorer
     path = os.path.abspath(model)
 
-    def newest() -> TableScorer:
+    def load_newest() -> TableScorer:
         status = os.stat(path)
         return _load(path, status.st_mtime_ns, status.st_ino)
 
-    return newest
+    return load_newest
 
 
 @lru_cache(maxsize=4)
-def _load(path: str, _: int, __: int) -> TableScorer:
+def _load(path: str, mtime_ns: int, inode: int) -> TableScorer:
+    """Load the scorer of a file, again if the file has changed."""
     return _lenient_scorer(TableModel.load(path).require_learned())
 
 
 def _lenient_scorer(model: TableModel) -> TableScorer:
-    """Return the scorer of a model, which leaves rows out where values are missing."""
+    """Return the scorer of a model, which leaves out rows with missing values."""
     return replace(model.scorer.with_missing("error", "drop"), optional=frozenset())
 
 
@@ -153,8 +148,7 @@ def _needed_columns(
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """Return the columns that the model needs, and the number of entries of vectors."""
     fields = {field.name: field for field in df.schema.fields}
-    columns: dict[str, Any] = {}
-    vectors: dict[str, int] = {}
+    columns, vectors = dict[str, Any](), dict[str, int]()
     for name in dict.fromkeys(f.column for f in encoding.features):
         base = name if name in fields else vector_of(name) or name
         if base not in fields:
@@ -163,14 +157,10 @@ def _needed_columns(
                 f"{', '.join(map(repr, fields))}"
             )
         column, kind = readable_column(base, fields[base].dataType)
-        learned = encoding.kinds.get(name)
+        is_number = encoding.kinds.get(name) == "number" and kind != "number"
         if kind == "vector":
             vectors[base] = vectors.get(base, 0) + 1
-        elif (
-            learned == "number"
-            and kind != "number"
-            and encoding.columns.roles.get(name) != "number"
-        ):
+        elif is_number and encoding.columns.roles.get(name) != "number":
             raise DataError(
                 f"column {name!r} was learned as numbers, but its type is "
                 f"{fields[base].dataType.simpleString()} in this frame; cast it"
@@ -192,15 +182,9 @@ def _predict_batch(
     if (scores.classes.n_scores == 1) != two:
         raise DataError("the model has other classes now; start the stream again")
     one, f = scorer.score(chunk_of(arrays, "the frame", 1, vectors), None)
-    where = np.flatnonzero(one.kept)
-    take = np.full(len(one.kept), len(where))
-    take[where] = np.arange(len(where))
-    labels = scores.classes.best(f) if len(where) else scores.classes.labels[:0]
+    labels = scores.classes.best(f) if len(f) else scores.classes.labels[:0]
     string = pa.large_string() if large else pa.string()
-    found = pa.array([*labels.tolist(), None], string if text else pa.int64())
-    if two:
-        column = pa.array(np.append(f[:, 0], np.nan), mask=np.arange(len(where) + 1) == len(where))
-    else:
-        column = pa.array([*f.tolist(), None], pa.list_(pa.float64()))
-    at = pa.array(take)
+    found = pa.array(labels.tolist(), string if text else pa.int64())
+    column = pa.array(f[:, 0]) if two else pa.array(f.tolist(), pa.list_(pa.float64()))
+    at = pa.array(np.cumsum(one.kept) - 1, mask=~one.kept)  # null where a row has no prediction
     return pa.StructArray.from_arrays([found.take(at), column.take(at)], ["label", "score"])

@@ -199,14 +199,14 @@ def _query_id(batch: DataFrame) -> str:
 @contextmanager
 def _wait_for_lock(path: str) -> Iterator[None]:
     """Lock a file, after another process has released it."""
-    deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
-    with ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(locked(path))
-                break
-            except BusyError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
+    deadline, lock = time.monotonic() + LOCK_TIMEOUT_SECONDS, ExitStack()
+    while True:
+        try:
+            lock.enter_context(locked(path))
+            break
+        except BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+    with lock:
         yield

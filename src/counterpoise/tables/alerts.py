@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import bisect
 import heapq
+from abc import ABC, abstractmethod
 from collections import deque
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,22 +33,21 @@ class AlertInput(NamedTuple):
     kept: Flags  # which rows of the chunk they are
 
 
-class Alerts(Protocol):
+class Alerts(ABC):
     """Rule that decides which rows get an alert."""
 
-    columns: tuple[str, ...]  # columns of the input that it needs
+    columns: tuple[str, ...] = ()  # columns of the input that it needs
 
+    @abstractmethod
     def decide(self, chunk: Chunk, predicted: AlertInput) -> Flags:
         """Return which of the rows that have predictions get an alert, (n,)."""
-        ...
 
 
-class Threshold:
+class Threshold(Alerts):
     """Alert where the balanced probability reaches a threshold."""
 
     def __init__(self, threshold: float) -> None:
         self.threshold = threshold
-        self.columns: tuple[str, ...] = ()
 
     def decide(self, chunk: Chunk, predicted: AlertInput) -> Flags:
         """Return which rows get an alert."""
@@ -55,17 +55,17 @@ class Threshold:
         return result
 
 
-class ExpectedCost:
+class ExpectedCost(Alerts):
     """Alert where a miss would cost more than a false alarm, by the stream probability."""
 
     def __init__(
         self, alarm: float, miss: float | None, column: str | None = None, decimal: str = "."
     ) -> None:
         self.alarm, self.miss, self.column, self.decimal = alarm, miss, column, decimal
-        self.columns: tuple[str, ...] = () if column is None else (column,)
+        self.columns = () if column is None else (column,)
 
     def price(self, chunk: Chunk, kept: Flags) -> Any:
-        """Return what a miss of each row that is kept costs, (n,), or of any."""
+        """Return the cost of a miss of each row that is kept, (n,), or of all rows."""
         if self.column is None:
             return self.miss
         price = read(chunk, self.column, "cost_miss_column", kept, self.decimal, default=self.miss)
@@ -88,47 +88,41 @@ class ExpectedCost:
         return should_alert(predicted.stream, price, self.alarm)
 
 
-class TopShare:
-    """Alert about the highest share of recent values; later values have no effect.
+class TopShare(Alerts):
+    """Alert about the highest share of recent values; later values have no effect."""
 
-    Examples
-    --------
-    >>> from counterpoise.tables.alerts import TopShare
-    >>> TopShare(0.25).among(np.array([1.0, 2.0, 3.0, 4.0, 0.0, 5.0])).tolist()
-    [False, False, False, True, False, True]
-    """
-
-    def __init__(self, share: float, late: Vector | None = None) -> None:
-        self.share, self.columns = share, tuple[str, ...]()
-        self._late: deque[float] = deque([] if late is None else late[-MAX_RECENT_SCORES:].tolist())
-        self._sorted: list[float] = sorted(self._late)
+    def __init__(self, share: float, recent: Vector | None = None) -> None:
+        self.share = share
+        self._recent: deque[float] = deque(
+            [] if recent is None else recent[-MAX_RECENT_SCORES:].tolist()
+        )
+        self._sorted: list[float] = sorted(self._recent)
 
     def decide(self, chunk: Chunk, predicted: AlertInput) -> Flags:
         """Return which rows get an alert."""
-        return self.among(predicted.rank)
+        return self.select(predicted.rank)
 
-    def among(self, values: Vector) -> Flags:
+    def select(self, values: Vector) -> Flags:
         """Return which of n values, in order, get an alert, (n,)."""
         return np.array([self.next(value) <= self.share for value in values.tolist()], dtype=bool)
 
     def next(self, value: float) -> float:
         """Return the share of recent values, itself included, that are at least as high."""
-        if len(self._late) == MAX_RECENT_SCORES:
-            del self._sorted[bisect.bisect_left(self._sorted, self._late.popleft())]
-        self._late.append(value)
+        if len(self._recent) == MAX_RECENT_SCORES:
+            del self._sorted[bisect.bisect_left(self._sorted, self._recent.popleft())]
+        self._recent.append(value)
         bisect.insort(self._sorted, value)
         at_least = len(self._sorted) - bisect.bisect_left(self._sorted, value)
         return at_least / len(self._sorted)
 
 
-class _PerDay:
+class _PerDay(Alerts):
     """Rule about a number of rows of each day, by a column of times."""
 
     def __init__(self, per_day: int, column: str, time_format: str | None) -> None:
-        self.per_day, self.time_format = per_day, time_format
-        self.columns: tuple[str, ...] = (column,)
+        self.per_day, self.time_format, self.columns = per_day, time_format, (column,)
 
-    def _times(self, chunk: Chunk, kept: Flags) -> Vector:
+    def _seconds(self, chunk: Chunk, kept: Flags) -> Vector:
         """Return the times of the rows that are kept, in seconds, (n,)."""
         return read(chunk, self.columns[0], "timestamp", kept, time_format=self.time_format)
 
@@ -138,37 +132,30 @@ class DailyQuota(_PerDay):
 
     Rows come at the rate of the last 10,000 of them: m rows in t days. A row gets an alert if it is
     among the share N t / m of the highest recent ones, and its day has had fewer than N alerts.
-
-    Examples
-    --------
-    >>> from counterpoise.tables.alerts import DailyQuota
-    >>> hours = 3600.0 * np.arange(48.0)
-    >>> rule = DailyQuota(2, "at")
-    >>> [k for k, flag in enumerate(rule.among(np.arange(48) * 7.0 % 48, hours)) if flag]
-    [13, 20, 27, 34]
     """
 
     def __init__(
-        self, per_day: int, column: str, late: Vector | None = None, time_format: str | None = None
-    ) -> None:
+        self, per_day: int, column: str, recent: Vector | None = None,
+        time_format: str | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(per_day, column, time_format)
-        self._highest = TopShare(1.0, late)
-        self._recent: deque[float] = deque(maxlen=MAX_RECENT_SCORES)
+        self._highest = TopShare(1.0, recent)
+        self._times: deque[float] = deque(maxlen=MAX_RECENT_SCORES)
         self._spent: dict[int, int] = {}
 
     def decide(self, chunk: Chunk, predicted: AlertInput) -> Flags:
         """Return which rows get an alert."""
-        return self.among(predicted.rank, self._times(chunk, predicted.kept))
+        return self.select(predicted.rank, self._seconds(chunk, predicted.kept))
 
-    def among(self, values: Vector, when: Vector) -> Flags:
+    def select(self, values: Vector, when: Vector) -> Flags:
         """Return which of n values at n times, in seconds and in order, get an alert, (n,)."""
         result = np.zeros(len(values), dtype=bool)
         for i, (value, at) in enumerate(zip(values.tolist(), when.tolist(), strict=True)):
             share = self._highest.next(value)
-            self._recent.append(at)
-            days, today = abs(at - self._recent[0]) / DAY_SECONDS, int(at // DAY_SECONDS)
+            self._times.append(at)
+            days, today = abs(at - self._times[0]) / DAY_SECONDS, int(at // DAY_SECONDS)
             spent = self._spent.get(today, 0)
-            if share <= self.per_day * days / len(self._recent) and spent < self.per_day:
+            if share <= self.per_day * days / len(self._times) and spent < self.per_day:
                 result[i] = True
                 self._spent[today] = spent + 1
         return result
@@ -186,7 +173,7 @@ class TopPerDay(_PerDay):
 
         Of equal rows, earlier ones are higher.
         """
-        days = (self._times(chunk, predicted.kept) // DAY_SECONDS).astype(np.int64).tolist()
+        days = (self._seconds(chunk, predicted.kept) // DAY_SECONDS).astype(np.int64).tolist()
         rows = (self._rows + np.flatnonzero(predicted.kept)).tolist()
         self._rows += chunk.rows
         for value, day, row in zip(predicted.rank.tolist(), days, rows, strict=True):

@@ -16,12 +16,12 @@ from counterpoise.encoding.cell_parsing import NUMBER
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.tables.model import TableModel, with_placeholder_label
-from counterpoise.tables.records import IdRows
+from counterpoise.tables.records import IdRows, read_also
 from counterpoise.tables.scoring import CHUNK_ROWS
 
 
 class Checker:
-    """Finds problems in files, one after the other, as if each were learned by a model."""
+    """Problems in files, as if a model learned them one after the other."""
 
     def __init__(
         self,
@@ -39,14 +39,9 @@ class Checker:
         count, seen = 0, set[str]()
         columns = self.encoding.columns
         kinds = columns.read({**columns.explicit_types, **self.encoding.kinds})
-        chunks = source.chunks(
-            CHUNK_ROWS,
-            ReadPosition(),
-            kinds,
-            lambda name: name == self.id or columns.is_needed(name),
-        )
+        wanted = read_also(source, columns.is_needed, [self.id])
         try:
-            for chunk in chunks:
+            for chunk in source.chunks(CHUNK_ROWS, ReadPosition(), kinds, wanted):
                 self.rows += chunk.rows
                 for problem in self._problems_of(chunk):
                     if problem.row is None:
@@ -57,7 +52,7 @@ class Checker:
                     count += 1
                     if count >= self.max_problems:
                         return
-        except DataError as error:  # what cannot be read ends the file
+        except DataError as error:  # the rest of the input cannot be read
             yield error
 
     def _problems_of(self, chunk: Chunk) -> list[DataError]:
@@ -137,11 +132,11 @@ def _text_rows(chunk: Chunk, name: str) -> list[int]:
 
 
 def _not_a_number(chunk: Chunk, name: str, row: int) -> tuple[int, DataError]:
-    """Return position and error of a cell that makes categories of a column of numbers."""
+    """Return position and error of text in a column of numbers, which become categories."""
     cell = chunk.columns[name][row].as_py()
     error = chunk.error(
         row,
-        f"column {name!r} holds {cell[:60]!r}, and numbers in most rows: all are categories",
+        f"column {name!r} contains {cell[:60]!r}, and numbers in most rows: all are categories",
         Suggestion("correct it"),
         Suggestion("confirm that", "columns", {name: "category"}),
     )

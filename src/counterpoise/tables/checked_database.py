@@ -42,7 +42,7 @@ class CheckedDatabase:
         self._lock = threading.RLock()  # a thread reads ahead
         self._sql = {name: _create(name, columns) for name, columns in self._tables.items()}
         self.state: dict[str, Any] = {}
-        with self._reported():
+        with self._sqlite_errors():
             if not os.path.exists(path):
                 self._make(state)
             self._base = self._connect(path)
@@ -55,13 +55,13 @@ class CheckedDatabase:
 
     def close(self) -> None:
         """Close the database."""
-        with self._lock, self._reported():
+        with self._lock, self._sqlite_errors():
             self._base.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Change rows and state together, or not at all."""
-        with self._lock, self._reported():
+        with self._lock, self._sqlite_errors():
             before = copy.deepcopy(self.state)
             self._base.execute("BEGIN IMMEDIATE")
             try:
@@ -76,7 +76,7 @@ class CheckedDatabase:
 
     def compact(self) -> None:
         """Rewrite the file without unused space, and empty the log of changes."""
-        with self._lock, self._reported():
+        with self._lock, self._sqlite_errors():
             self._base.execute("VACUUM")
             self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
@@ -88,9 +88,9 @@ class CheckedDatabase:
 
     def insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Insert rows, inside a transaction."""
-        marked = [(*row, _checksum(table, row)) for row in rows]
-        self._base.executemany(self._insertion(table), marked)
-        self._add(table, (row[-1] for row in marked), 1)
+        summed = [(*row, _checksum(table, row)) for row in rows]
+        self._base.executemany(self._insertion(table), summed)
+        self._add(table, (row[-1] for row in summed), 1)
 
     def delete(self, table: str, keys: Iterable[Any]) -> None:
         """Delete the rows of some keys, inside a transaction; unknown keys do not matter."""
@@ -103,27 +103,29 @@ class CheckedDatabase:
         """Return the rows of some keys, or all in the order of the keys, by key."""
         columns = self._tables[table]
         listed = f"SELECT {', '.join(columns)}, checksum FROM {table}"
-        with self._lock, self._reported():
+        with self._lock, self._sqlite_errors():
             if keys is None:
                 found = self._base.execute(f"{listed} ORDER BY {columns[0]}").fetchall()
             else:
                 wanted, found = list(keys), []
                 for at in range(0, len(wanted), MAX_VARIABLES):
                     part = wanted[at : at + MAX_VARIABLES]
-                    marks = ", ".join("?" * len(part))
-                    query = f"{listed} WHERE {columns[0]} IN ({marks})"
+                    query = f"{listed} WHERE {columns[0]} IN ({', '.join('?' * len(part))})"
                     found += self._base.execute(query, part).fetchall()
         for row in found:
             if row[-1] != _checksum(table, row[:-1]):
-                raise self.damaged(f"a row of the table {table!r} does not match its checksum")
+                raise self._row_error(table)
         return {row[0]: row[:-1] for row in found}
 
-    def damaged(self, reason: str) -> DataError:
+    def damage_error(self, reason: str) -> DataError:
         """Return the error about a damaged database."""
         return DataError(
             f"{self.path} is damaged: {reason}; restore it and its model from one backup, or move "
             "it away to continue without its events"
         )
+
+    def _row_error(self, table: str) -> DataError:
+        return self.damage_error(f"a row of the table {table!r} does not match its checksum")
 
     # Opening
 
@@ -138,7 +140,7 @@ class CheckedDatabase:
         return base
 
     def _make(self, state: Mapping[str, Any]) -> None:
-        """Make the database under another name first: a file of that name is always whole."""
+        """Create the database under another name first, so that the file is always complete."""
         new = f"{self.path}.new"
         with suppress(FileNotFoundError):
             os.unlink(new)
@@ -159,13 +161,13 @@ class CheckedDatabase:
         """Raise unless the structure, all rows and their number are as they were written."""
         found = self._base.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
         if sorted(found) != sorted(("table", name, sql) for name, sql in self._sql.items()):
-            raise self.damaged("its tables are not those of a store of pending events")
+            raise self.damage_error("it does not have the tables of a store of pending events")
         reason = self._base.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if reason != "ok":
-            raise self.damaged(str(reason).replace("\n", " "))
+            raise self.damage_error(str(reason).replace("\n", " "))
         states = self.select(STATE)
         if list(states) != [STATE]:
-            raise self.damaged("its state is missing")
+            raise self.damage_error("its state is missing")
         self.state = json.loads(states[STATE][1])
         for table, columns in self._tables.items():
             if table == STATE:
@@ -176,10 +178,10 @@ class CheckedDatabase:
                 is_small = len(listed) == len(columns)  # bytes are verified when they are read
                 right = _checksum(table, row[:-1]) if is_small else row[-1]
                 if type(row[-1]) is not int or row[-1] != right:
-                    raise self.damaged(f"a row of the table {table!r} does not match its checksum")
+                    raise self._row_error(table)
                 number, total = number + 1, (total + row[-1]) % MODULUS
             if [number, total] != self.state["tables"][table]:
-                raise self.damaged(f"rows of the table {table!r} are missing or were added")
+                raise self.damage_error(f"rows of the table {table!r} are missing or were added")
 
     def _write_state(self) -> None:
         row = (STATE, json.dumps(self.state))
@@ -200,15 +202,15 @@ class CheckedDatabase:
         self.state["tables"][table] = [number, total]
 
     @contextmanager
-    def _reported(self) -> Iterator[None]:
-        """Raise errors of SQLite as errors of data, with what to do."""
+    def _sqlite_errors(self) -> Iterator[None]:
+        """Raise errors of SQLite as DataError with a remedy."""
         try:
             yield
         except sqlite3.Error as error:
             problem = PROBLEMS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
             if problem is not None:
                 raise DataError(f"{self.path} {problem.format(error)}") from None
-            raise self.damaged(str(error)) from None
+            raise self.damage_error(str(error)) from None
         except OSError as error:
             raise DataError(f"{self.path} cannot be written: {error.strerror or error}") from None
 

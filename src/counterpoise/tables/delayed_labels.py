@@ -13,65 +13,52 @@ from counterpoise.arrays import Flags
 from counterpoise.encoding.columns import Columns, by_option
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
-from counterpoise.tables.estimator import NEW_FILE_REMEDY, shown
-from counterpoise.tables.event_store import EventStore, JoinedChunk
+from counterpoise.tables.estimator import NEW_FILE_REMEDY, as_text
+from counterpoise.tables.event_store import EventStore, JoinedChunk, LearnedLabel
 from counterpoise.tables.model import TableModel
-from counterpoise.tables.records import IdRows, Record, ids_of, label_texts
+from counterpoise.tables.records import IdRows, Record, ids_of, texts_of
 from counterpoise.tables.scoring import CHUNK_ROWS
 
 
-class PendingRows:
-    """Events of a store whose labels have come: a source of rows."""
+class PendingRows(Source):
+    """Events of a store whose labels have come, as a source of rows."""
 
     def __init__(self, store: EventStore) -> None:
         self.store = store
-        self.path, self.name, self.left = store.path, store.path, False
+        self.path = self.name = store.path
 
     def done(self) -> tuple[int, int]:
         """Return that the progress is unknown."""
         return 0, 0
 
-    def verify(self, after: ReadPosition, wanted: Callable[[str], bool]) -> None:
-        """Do nothing: the store compares its mark with that of the model when it is settled."""
-
-    def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
-        """Return that the rows are not recognized by their content."""
-        return ()
-
     def chunks(
-        self,
-        rows: int,
-        after: ReadPosition,
-        kinds: Mapping[str, str],
-        wanted: Callable[[str], bool],
-        until: int | None = None,
-    ) -> Iterator[Chunk]:
-        """Return the rows that are ready; those before the mark are not in the store anymore."""
-        yield from self.store.joined(wanted)
+        self, rows: int, after: ReadPosition, kinds: Mapping[str, str],
+        wanted: Callable[[str], bool], until: int | None = None,
+    ) -> Iterator[Chunk]:  # fmt: skip
+        """Return the rows that are ready; the store contains only those after the mark."""
+        yield from self.store.join(wanted)
 
 
-def learned_events(
+def read_learned_events(
     source: Source, store: EventStore, record: Record, rows: int, wanted: Callable[[str], bool]
 ) -> Iterator[JoinedChunk]:
-    """Read all events of a file that a store has read, with their present labels, if learned."""
+    """Read the events of a file that a store contains, with their present labels, if learned."""
     until, label = record.mark.rows, store.label
     for chunk in source.chunks(rows, ReadPosition(), {}, wanted, until):
         chunk = chunk.only(chunk.first + np.arange(chunk.rows) <= until)
-        ids = ids_of(chunk, store.id)
-        learned = store.learned(ids)
-        found = [learned.get(one) for one in ids]
-        labels = pa.array([None if one is None else one.label for one in found], pa.string())
-        yield JoinedChunk(
-            **{f.name: getattr(chunk, f.name) for f in fields(Chunk)}
-            | {
-                "columns": {**chunk.columns, label: labels},
-                "offered": (*chunk.offered, label) if chunk.table else (),
-                "kinds": store.kinds,
-            },
-            ids=tuple(ids),
-            learned=tuple(one is not None and not one.input for one in found),
-            inputs=tuple("" if one is None else one.input for one in found),
-        )
+        ids, missing = ids_of(chunk, store.id), LearnedLabel(None, "")
+        learned = store.find_learned(ids)
+        found = [learned.get(one, missing) for one in ids]
+        labels = pa.array([one.label for one in found], pa.string())
+        values = {f.name: getattr(chunk, f.name) for f in fields(Chunk)} | {
+            "columns": {**chunk.columns, label: labels},
+            "offered": (*chunk.offered, label) if chunk.table else (),
+            "kinds": store.kinds,
+            "ids": tuple(ids),
+            "is_learned": tuple(one is not missing and not one.input for one in found),
+            "inputs": tuple(one.input for one in found),
+        }
+        yield JoinedChunk(**values)
 
 
 @dataclass(frozen=True)
@@ -82,8 +69,8 @@ class NewLabels:
     by_id: Mapping[str, Any] | None = None  # labels by id instead; other rows stay as they are
     id: str | None = None  # column of the ids
 
-    def of(self, chunk: Chunk) -> tuple[Flags, list[Any]]:
-        """Return which rows get a label, (rows,), and the labels."""
+    def find(self, chunk: Chunk) -> tuple[Flags, list[Any]]:
+        """Return flags of the rows that get a label, (rows,), and the labels."""
         if self.by_id is None:
             return np.ones(chunk.rows, dtype=bool), [self.label] * chunk.rows
         labels = [self.by_id.get(one) for one in ids_of(chunk, self.id or "")]
@@ -96,13 +83,10 @@ def read_labels(
     label: str,
     classes: Mapping[str, Any],
 ) -> tuple[NewLabels, dict[str, str]]:
-    """Read new labels by id, which must be labels of the model, by their text.
-
-    Return them, and the row of each id.
-    """
+    """Return new labels by id, and the row of each id; ``classes`` are the labels by their text."""
     labels, rows = dict[str, Any](), IdRows()
     for chunk in source.chunks(CHUNK_ROWS, ReadPosition(), {}, lambda name: name in (id, label)):
-        texts = label_texts(chunk, label)
+        texts = texts_of(chunk, label, "label")
         for row, text in enumerate(texts):
             if text not in classes:
                 raise chunk.error(
@@ -122,8 +106,8 @@ def merge_settings(
 ) -> dict[str, dict[str, Any]]:
     """Return the settings of a model that the first labels will create.
 
-    They are those that came with earlier events, to which these must not be contrary. ``more`` has
-    the settings of the run that the model keeps.
+    The settings of earlier events apply, and these must agree with them. ``more`` has settings of
+    the run that the model keeps.
     """
     given = {"columns": dict(columns), "options": dict(options), "more": dict(more)}
     before = store.settings
@@ -140,8 +124,8 @@ def merge_settings(
         for name, value in by_option(values).items():
             then = earlier.get(name, default.get(name))
             if name not in ("drop", "classes", "positive") and value != then:
-                how = "without it" if then is None else f"with {shown(then)}"
-                text = f" is {shown(value)}, but {store.path} was created {how}"
+                how = "without it" if then is None else f"with {as_text(then)}"
+                text = f" is {as_text(value)}, but {store.path} was created {how}"
                 raise DataError(
                     (OptionValue(name), text), Suggestion("leave the option out"), NEW_FILE_REMEDY
                 )

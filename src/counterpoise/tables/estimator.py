@@ -13,7 +13,6 @@ from counterpoise.encoding.columns import Columns, by_option
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.auto import AutoModel, Engine
 from counterpoise.engine.ridge import RidgeModel
-from counterpoise.engine.state import State
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.fitted import feature_map_name
@@ -51,14 +50,6 @@ def chunks_per_scoring(model: Model) -> int:
     return 1 + d // (100 if options.ridge == "gcv" or options.pooled_rows is not None else 1000)
 
 
-def first_state(model: Model) -> State:
-    """Return a state that has all features and classes."""
-    return model.candidates.first if isinstance(model, AutoModel) else model.state
-
-
-# New models
-
-
 def new_model(options: Mapping[str, Any], columns: Columns) -> Model:
     """Return a model that has learned nothing yet; ``feature_map="auto"`` averages."""
     if options.get("feature_map") != AUTO:
@@ -66,15 +57,15 @@ def new_model(options: Mapping[str, Any], columns: Columns) -> Model:
     _require_open(options)
     if columns.timestamp is not None:
         raise DataError(
-            "a model that chooses fades by rows", Suggestion("leave {} out", "timestamp")
+            "an averaging model decays by rows", Suggestion("leave {} out", "timestamp")
         )
     return AutoModel.create(**{k: v for k, v in options.items() if k != "feature_map"})
 
 
 def pop_map_file(options: dict[str, Any]) -> str | None:
-    """Return the model file, if ``feature_map`` names one, whose maps a new model begins with.
+    """Return the model file that ``feature_map`` names, with whose map a new model begins.
 
-    Afterwards the option only states whether the model averages, or does not exist.
+    The option becomes "auto" or is removed. Return None if it does not name a file.
     """
     given = options.get("feature_map")
     if not isinstance(given, str) or not os.path.dirname(given):
@@ -124,7 +115,7 @@ def require_label(columns: Mapping[str, Any]) -> None:
     if not columns.get("label"):
         raise DataError(
             "no column is named as the label",
-            Suggestion("name the column that holds the labels", "label"),
+            Suggestion("name the column that contains the labels", "label"),
         )
 
 
@@ -139,7 +130,10 @@ def require_clock(model: Model, columns: Columns) -> None:
         )
     if columns.timestamp is not None and not timed:
         raise DataError(
-            (OptionValue("timestamp"), " says by which time rows fade, and no half-life is a time"),
+            (
+                OptionValue("timestamp"),
+                " has times for decay, and requires a half-life",
+            ),
             Suggestion("give a time such as 7d", "half_life"),
             Suggestion("leave {} out", "timestamp"),
         )
@@ -160,8 +154,8 @@ def require_same_settings(
     settings = by_option(columns)
     if wanted.drop != before.encoding.columns.drop:
         settings["drop"] = wanted.drop
-    options = _named(typed(options, before.encoding.labels))
-    params = _named(before.options)
+    options = _with_map_names(typed_options(options, before.encoding.labels))
+    params = _with_map_names(before.options)
     if params["feature_map"] == AUTO:
         _require_open(options)
     size = {} if chunk_rows is None else {"chunk_rows": chunk_rows}
@@ -172,7 +166,8 @@ def require_same_settings(
     ):
         for name, value in now.items():
             if value != then[name]:
-                text = f" is {shown(value)}, but {before.path} was learned with {shown(then[name])}"
+                was = as_text(then[name])
+                text = f" is {as_text(value)}, but {before.path} was learned with {was}"
                 raise DataError(
                     (OptionValue(name), text), Suggestion("leave the option out"), NEW_FILE_REMEDY
                 )
@@ -181,8 +176,8 @@ def require_same_settings(
     return wanted
 
 
-def typed(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
-    """Return options with the keys of dicts by label as the labels are, "int" or "text"."""
+def typed_options(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
+    """Return options whose dicts by label have keys of the type of the labels, "int" or "text"."""
     result = dict(options)
     for name in ("class_weight", "class_factors", "half_life"):
         value = result.get(name)
@@ -191,22 +186,19 @@ def typed(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
                 result[name] = {int(key): number for key, number in value.items()}
             except ValueError:
                 raise DataError(
-                    (OptionValue(name), f" names {list(value)}, but labels are whole numbers")
+                    (OptionValue(name), f" names {list(value)}, but labels are integers")
                 ) from None
     maps = {name: result.pop(name) for name in MAPS & result.keys()}
     return {**options_of(plain_options(result), result), **maps}
 
 
-def shown(value: Any) -> str:
+def as_text(value: Any) -> str:
     """Return the value of an option as text."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={number}" for key, number in value.items()) or "nothing"
     if isinstance(value, (tuple, list)):
         return ", ".join(map(str, value)) or "nothing"
     return "none" if value is None else str(value)
-
-
-# Maps of another model
 
 
 def _reuse_map(other: TableModel, options: dict[str, Any]) -> None:
@@ -229,8 +221,8 @@ def _maps(other: TableModel) -> tuple[Any, ...]:
     model = as_auto(other.model)
     if model is None:
         raise DataError(
-            f"{other.path} does not choose, so it has no maps to choose among",
-            Suggestion("take its own map, if it has one: {}", "feature_map", other.path),
+            f"{other.path} is not an averaging model, and has no candidates",
+            Suggestion("use its own map, if it has one: {}", "feature_map", other.path),
         )
     if not model.candidates.is_ready:
         raise DataError(f"the maps of {other.path} are not fixed yet; let it learn more rows")
@@ -247,8 +239,8 @@ def _require_alike(encoding: ColumnEncoder, theirs: Columns, path: str) -> None:
             changed.append(name)
     if changed:
         raise DataError(
-            f"column {changed[0]!r} is a feature of the map of {path}, and the options say "
-            "otherwise; leave them out, or learn without that map"
+            f"column {changed[0]!r} is a feature of the map of {path}, and the options differ; "
+            "leave them out, or learn without that map"
         )
 
 
@@ -278,15 +270,12 @@ def _first_fit(one: Any) -> Any:
     return one.map.text, one.first, one.mean[first].tolist(), one.deviation[first].tolist()
 
 
-# Stored options
-
-
 def _changed_columns(before: TableModel, columns: Mapping[str, Any]) -> Columns:
     """Return the columns with the changes that a model allows after it has learned."""
     then, known = before.encoding.columns, before.classes
     classes = columns.get("classes", then.classes)
     if classes and not {str(label) for label in known} <= set(classes):
-        text = f" is {shown(classes)}, but {before.path} has learned {', '.join(map(str, known))}"
+        text = f" is {as_text(classes)}, but {before.path} has learned {as_text(known)}"
         raise DataError(
             (OptionValue("classes"), text), Suggestion("name these too"), NEW_FILE_REMEDY
         )
@@ -299,12 +288,12 @@ def _changed_columns(before: TableModel, columns: Mapping[str, Any]) -> Columns:
 
 def _require_open(options: Mapping[str, Any]) -> None:
     """Raise if an option decides what a model that averages decides by itself."""
-    factors = (" balances the classes, with ", OptionValue("class_factors"), " if you like")
+    factors = (" balances the classes, with optional ", OptionValue("class_factors"))
     given = set(options)
     for name, what in (
-        ("ridge", (" chooses the ridge",)),
-        ("multi_class", (" tells all classes apart at once",)),
-        ("pooled_rows", (" chooses the boundaries",)),
+        ("ridge", (" selects the ridge",)),
+        ("multi_class", (" separates all classes in one step",)),
+        ("pooled_rows", (" selects the boundaries",)),
         ("scale", (" scales by itself",)),
         ("class_weight", factors),
         ("fit_intercept", (" has a constant",)),
@@ -316,7 +305,7 @@ def _require_open(options: Mapping[str, Any]) -> None:
             )
 
 
-def _named(options: Mapping[str, Any]) -> dict[str, Any]:
+def _with_map_names(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with the map by its name, to be compared."""
     result = dict(options)
     if "candidates" in result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,9 +25,10 @@ from counterpoise.tables.alerts import ExpectedCost
 from counterpoise.tables.estimator import require_label
 from counterpoise.tables.inspect import standardized_coefficients
 from counterpoise.tables.model import TableModel
-from counterpoise.tables.records import IdRows, column_of, label_texts
+from counterpoise.tables.records import IdRows, column_of, texts_of
 from counterpoise.tables.scoring import CHUNK_ROWS, ranking_scores
 
+Watch = Callable[[Source, int], None]  # gets the number of rows of each chunk
 PREFIX = "proba_stream_"  # of the column of each class in logged predictions
 
 
@@ -37,32 +38,28 @@ class EvaluationResult:
 
     result: Result  # predictions, scores and metrics, without times
     y: Labels  # true labels
-    # probability of the second of two classes, or of each, under the stream's frequencies
-    p: Matrix | None
+    p: Matrix  # stream probability of the second of two classes, or of each
     price: Any = None  # cost of a miss
     alarm: float = 1.0  # cost of a false alarm
     alerts: Flags | None = None  # logged alerts
     skipped: int = 0  # rows left out because values are missing
-    # columns that tables did not have, which were 0 as in some of the learned rows
-    lacking: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()  # optional columns that a table did not have
     reasons: Explanation | None = None  # of the first rows, by column
 
-    def risk(self, position: int) -> Vector | None:
-        """Return the stream's probability of the class at a position, (n,), if it exists."""
-        if self.p is None:
-            return None
+    def risk(self, position: int) -> Vector:
+        """Return the stream probability of the class at a position, (n,)."""
         if self.p.shape[1] > 1:
             return self.p[:, position]
         one: Vector = self.p[:, 0] if position else 1.0 - self.p[:, 0]
         return one
 
-    def bill(self, positive: Any, position: int, price: Any = None) -> CostSummary | None:
-        """Return what decisions about a class have cost, if there are probabilities and prices.
+    def cost_summary(self, positive: Any, position: int, price: Any = None) -> CostSummary | None:
+        """Return the costs of decisions about a class; ``price`` is that of a miss if none was set.
 
-        ``price`` is the cost of a miss, if none was set.
+        None without a price.
         """
         risk, price = self.risk(position), self.price if price is None else price
-        if risk is None or price is None:
+        if price is None:
             return None
         curve = cost_curve(self.y, risk, miss=price, alarm=self.alarm, positive=positive)
         mine = self.y == positive
@@ -77,21 +74,12 @@ class EvaluationResult:
 class CostSummary:
     """Costs of decisions."""
 
-    curve: CostCurve  # what each threshold would have cost
-    cost: float  # what the decisions have cost
-    misses: int  # rows of the class without an alert, false alerts, and all alerts
-    alarms: int
-    alerts: int
-    # the threshold on the probability that the prices come down to, if all rows have one
-    at: float | None
-
-
-class Watcher(Protocol):
-    """Observer of chunks."""
-
-    def chunk(self, source: Source, rows: int) -> None:
-        """Count rows of an input."""
-        ...
+    curve: CostCurve  # costs of each threshold
+    cost: float  # costs of the decisions
+    misses: int  # rows of the class without an alert
+    alarms: int  # false alerts
+    alerts: int  # all alerts
+    at: float | None  # threshold on the probability that equals the prices, if all rows have one
 
 
 class _LabeledPredictions:
@@ -105,7 +93,7 @@ class _LabeledPredictions:
         self, chunk: Chunk, kept: Flags, y: Labels, guess: Labels, ranks: Matrix, p: Matrix,
         alerts: Flags | None = None,
     ) -> None:  # fmt: skip
-        """Add the rows of a chunk that are kept, with the stream's probabilities p (n, classes)."""
+        """Add the rows of a chunk that are kept, with stream probabilities p (n, classes)."""
         has_costs = self._costs is not None and self._costs.column is not None
         price = self._costs.price(chunk, kept) if has_costs and self._costs else ()
         self._parts.append((y, guess, ranks, p[:, 1:] if p.shape[1] == 2 else p, price, alerts))
@@ -133,7 +121,7 @@ class _LabeledPredictions:
 def evaluate_model(
     stored: TableModel,
     sources: Iterable[Source],
-    watch: Watcher,
+    watch: Watch,
     ignore_unknown: bool = False,
     prices: ExpectedCost | None = None,
     explain: int = 0,
@@ -148,12 +136,10 @@ def evaluate_model(
     rows, skipped, lacking = _LabeledPredictions(prices), 0, dict[str, None]()
     scorer, first, n_first = stored.scorer, list[Matrix](), 0
     scores = scorer.scores
-
-    def wanted(name: str) -> bool:
-        return name in needed or columns.is_needed(name)
-
     for source in sources:
-        for chunk in scorer.read_chunks(source, wanted=wanted):
+        for chunk in scorer.read_chunks(
+            source, wanted=lambda name: name in needed or columns.is_needed(name)
+        ):
             encoded, f = scorer.score(chunk, None if ignore_unknown else needed, has_labels=True)
             skipped += int((~encoded.kept).sum())
             lacking |= dict.fromkeys(encoded.lacking)
@@ -165,15 +151,14 @@ def evaluate_model(
                     part = encoded.X[: explain - n_first]
                     first.append(part.toarray() if sp.issparse(part) else part.copy())
                     n_first += part.shape[0]
-            watch.chunk(source, chunk.rows)
+            watch(source, chunk.rows)
     if not len(rows):
-        raise DataError("there are no rows to evaluate")
+        raise DataError("the inputs have no rows to evaluate")
 
     def unknown(found: str) -> DataError:
         return DataError(
-            f"no label in column {columns.label!r} is known to the model: they are {found}, and it "
-            f"knows {', '.join(map(repr, stored.classes[:5]))}; correct them, or learn such rows "
-            "first"
+            f"the model has learned no label of column {columns.label!r}: they are {found}, and it "
+            f"has {', '.join(map(repr, stored.classes[:5]))}; correct them, or learn them first"
         )
 
     found = rows.evaluate(stored.estimator.labels, unknown)
@@ -190,23 +175,23 @@ def evaluate_model(
 class LoggedEvaluation(NamedTuple):
     """Evaluation of logged predictions."""
 
-    verdict: EvaluationResult  # of those with a label
-    waiting: int  # predictions whose label has not come
-    strange: int  # labels of rows that were never predicted
-    classes: list[str]  # the labels of the predictions
+    evaluation: EvaluationResult  # of those with a label
+    unlabeled: int  # predictions without a label
+    unpredicted: int  # labels of rows without a prediction
+    classes: list[str]  # classes of the predictions
 
 
 def labels_of(
-    sources: Iterable[Source], name: str, label: str | None, watch: Watcher
+    sources: Iterable[Source], name: str, label: str | None, watch: Watch
 ) -> dict[str, str]:
     """Return the label of each id, as text; ``label`` is the column, or None if it is clear."""
     result, rows = dict[str, str](), IdRows()
     for source in sources:
         for chunk in source.chunks(CHUNK_ROWS, ReadPosition(), {}, lambda _: True):
             column_of(chunk, name, "id")
-            texts = label_texts(chunk, label or only_other(chunk, name))
+            texts = texts_of(chunk, label or only_other(chunk, name), "label")
             result |= zip(rows.add(chunk, name), texts, strict=True)
-            watch.chunk(source, chunk.rows)
+            watch(source, chunk.rows)
     return result
 
 
@@ -216,8 +201,8 @@ def only_other(chunk: Chunk, name: str) -> str:
     if len(others) != 1:
         has = ", ".join(map(repr, others[:12])) or "none"
         raise DataError(
-            f"{chunk.source} has not one column besides {name!r} but {len(others)}: {has}",
-            Suggestion("name the one that holds the labels", "label"),
+            f"{chunk.source} has {len(others)} columns in addition to {name!r}: {has}",
+            Suggestion("name the one that contains the labels", "label"),
         )
     return others[0]
 
@@ -226,7 +211,7 @@ def evaluate_logged(
     sources: Iterable[Source],
     labels: dict[str, str],
     name: str,
-    watch: Watcher,
+    watch: Watch,
     prices: ExpectedCost | None = None,
 ) -> LoggedEvaluation:
     """Compare logged predictions with labels by id.
@@ -234,7 +219,7 @@ def evaluate_logged(
     ``name`` is the column of the ids. ``prices`` contains the costs of mistakes.
     """
     rows, seen, classes = _LabeledPredictions(prices), IdRows(), list[str]()
-    waiting = skipped = 0
+    unlabeled = skipped = 0
     for source in sources:
         for chunk in source.chunks(CHUNK_ROWS, ReadPosition(), {}, lambda _: True):
             found = _classes(chunk)
@@ -249,19 +234,19 @@ def evaluate_logged(
             has_label = np.array([one in labels for one in ids], dtype=bool)
             guess = np.array(cell_parsing.texts(chunk, "prediction").to_pylist(), dtype=object)
             kept = has_label & (guess != None)  # noqa: E711
-            waiting += int((~has_label).sum())
+            unlabeled += int((~has_label).sum())
             skipped += int((has_label & ~kept).sum())
             if kept.any():
                 y = np.array(
                     [labels[one] for one, is_kept in zip(ids, kept, strict=True) if is_kept]
                 )
                 p = np.stack([_probabilities(chunk, label)[kept] for label in classes], 1)
-                # Rank by the stream probabilities: their columns name the class, the score's not.
+                # Rank by the stream probabilities: the names of their columns contain the class.
                 with np.errstate(divide="ignore"):
                     ranks = one_vs_rest_log_odds(np.log(p))[:, int(len(classes) == 2) :]
                 alerts = _booleans(chunk, "alert")[kept] if "alert" in chunk.columns else None
                 rows.add(chunk, kept, y, guess[kept].astype(str), ranks, p, alerts)
-            watch.chunk(source, chunk.rows)
+            watch(source, chunk.rows)
     if not len(rows):
         raise DataError(
             f"no prediction has a label: {len(seen):,} were read, and {len(labels):,} labels; do "
@@ -270,13 +255,13 @@ def evaluate_logged(
 
     def unknown(found: str) -> DataError:
         return DataError(
-            f"no label is one that was predicted: they are {found}, and the predictions know "
+            f"no label is one that was predicted: they are {found}, and the predictions have "
             f"{', '.join(map(repr, classes[:5]))}; name the right column",
             Suggestion("", "label"),
         )
 
     result = replace(rows.evaluate(np.array(classes), unknown), skipped=skipped)
-    return LoggedEvaluation(result, waiting, len(labels.keys() - seen.keys()), classes)
+    return LoggedEvaluation(result, unlabeled, len(labels.keys() - seen.keys()), classes)
 
 
 def _classes(chunk: Chunk) -> list[str]:
@@ -302,7 +287,7 @@ def _booleans(chunk: Chunk, name: str) -> Flags:
         if value not in ("true", "false", "none", "1", "0"):
             raise chunk.error(
                 row,
-                f"column {name!r} holds {value!r}, which is neither true nor false",
+                f"column {name!r} contains {value!r}, which is not true or false",
                 Suggestion("correct it"),
             )
     return np.array([value in ("true", "1") for value in text], dtype=bool)
@@ -334,7 +319,7 @@ def read(
             labels.append(encoded.y)
     n, d = sum(len(y) for y in labels), len(encoding.features)
     if not n or not d:
-        raise DataError("there are no rows, or no columns, to learn from")
+        raise DataError("the files have no rows, or no columns, to learn from")
     if 8.0 * n * d > MAX_MATRIX_BYTES:
         raise DataError(
             f"{n:,} rows of {d:,} features do not fit into memory; use a part of them, for "
@@ -346,13 +331,11 @@ def read(
         X[at : at + len(rows), : rows.shape[1]] = rows
         at += len(rows)
     for j, by, base in zip(*encoding.fill, strict=True):
-        _fill(X[:, j], X[:, by] != 0.0, base)
+        _impute(X[:, j], X[:, by] != 0.0, base)
     return X, np.concatenate(labels), [feature.name for feature in encoding.features]
 
 
-def _fill(x: Vector, gone: Flags, base: float) -> None:
-    """Fill missing values, in place, by the mean of those before them: no row knows the future."""
-    seen = ~gone
-    count = np.cumsum(seen)
-    total = np.cumsum(np.where(seen, x - base, 0.0))
-    x[gone] = base + (total / np.maximum(count, 1))[gone]
+def _impute(x: Vector, missing: Flags, base: float) -> None:
+    """Impute missing values, in place, by the mean of the values before them."""
+    total = np.cumsum(np.where(missing, 0.0, x - base))
+    x[missing] = base + (total / np.maximum(np.cumsum(~missing), 1))[missing]

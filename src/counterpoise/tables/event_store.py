@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import compress, groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ from counterpoise.tables.records import (
     duplicate_id_error,
     ids_of,
     is_prefix,
-    label_texts,
+    texts_of,
 )
 
 SUFFIX = ".pending"
@@ -68,10 +68,10 @@ class StoredRow(NamedTuple):
     label: str = ""  # as text
 
 
-class Learned(NamedTuple):
+class LearnedLabel(NamedTuple):
     """Label of a learned event."""
 
-    label: str  # the present label as text; empty if the record of the input has it
+    label: str | None  # the present label as text; empty if the record of the input has it
     input: str  # name of the labeled input; empty if the event and its label came separately
 
 
@@ -81,7 +81,7 @@ TABLES = {
     "contents": ("n", "data"),
     EVENTS: StoredRow._fields[:3],
     LABELS: StoredRow._fields,
-    LEARNED: ("id", *Learned._fields),
+    LEARNED: ("id", *LearnedLabel._fields),
     "steps": ("n", "digest", "change"),
 }
 INITIAL_STATE: dict[str, Any] = {
@@ -104,17 +104,14 @@ class JoinedChunk(Chunk):
     ids: tuple[str, ...] = ()  # id of each row
     # input and row of each event, where the positions are those of labels
     origins: tuple[str, ...] = ()
-    # whether the model has learned the row with its label by the store, where some were not
-    learned: tuple[bool, ...] = ()
+    is_learned: tuple[bool, ...] = ()  # whether the store has the label that was learned
     inputs: tuple[str, ...] = ()  # labeled input from which a row was learned instead, or empty
 
     def only(self, rows: Flags) -> JoinedChunk:
-        """Return the rows that are meant, with the same mark."""
-        part = super().only(rows)
-        assert isinstance(part, JoinedChunk)
-        names = ("ids", "origins", "learned", "inputs")
+        """Return some rows (rows,), with the same mark."""
+        names = ("ids", "origins", "is_learned", "inputs")
         values: Any = {name: tuple(compress(getattr(self, name), rows)) for name in names}
-        return replace(part, **values)
+        return replace(cast("JoinedChunk", super().only(rows)), **values)
 
     def row_name(self, row: int) -> str:
         """Return the input and the number of a label and of its event."""
@@ -149,12 +146,12 @@ class EventStore:
     2
     >>> store.add("labels", labels, "labels", 8192, never, lambda chunk: None)
     2
-    >>> for chunk in store.joined(lambda name: True):  # learn it, and save the model with its mark
+    >>> for chunk in store.join(lambda name: True):  # learn it, and save the model with its mark
     ...     print(chunk.ids, chunk.columns["fraud"].to_pylist())
     ('2',) ['yes']
     >>> store.settle(chunk.mark, is_finished=True)
-    >>> len(store), store.waiting_labels, store.learned(["2"])
-    (1, 1, {'2': Learned(label='yes', input='')})
+    >>> len(store), store.waiting_labels, store.find_learned(["2"])
+    (1, 1, {'2': LearnedLabel(label='yes', input='')})
     >>> store.close()
     """
 
@@ -217,16 +214,14 @@ class EventStore:
         return dict(self._base.state["kinds"])
 
     @property
-    def settings(self) -> dict[str, Any] | None:
+    def settings(self) -> Any:
         """Options of the model that the first labels will create; None if it exists."""
-        value: dict[str, Any] | None = self._base.state["settings"]
-        return value
+        return self._base.state["settings"]
 
     @property
-    def expire_after(self) -> float | None:
+    def expire_after(self) -> Any:
         """Seconds after which pending events and labels are deleted; None for never."""
-        value: float | None = self._base.state["expire"]
-        return value
+        return self._base.state["expire"]
 
     @property
     def event_inputs(self) -> list[str]:
@@ -236,27 +231,27 @@ class EventStore:
     def set_options(self, settings: Mapping[str, Any] | None, expire: float | None) -> None:
         """Store the options of a model that does not exist yet, and the time to expire."""
         state = self._base.state
-        plain = json.loads(json.dumps(settings))
-        if (plain, expire) != (state["settings"], state["expire"]):
+        changed = {"settings": json.loads(json.dumps(settings)), "expire": expire}
+        if not changed.items() <= state.items():
             with self._base.transaction():
-                self._base.state |= {"settings": plain, "expire": expire}
+                state |= changed
 
     # Inputs
 
     def find_input(self, source: Source, key: str) -> tuple[str, str, Record] | None:
-        """Return name, kind and record of an input by its content; None if it is unknown.
+        """Return name, kind and record of an input, whose name is ``key`` now, by its content.
 
-        ``key`` is its name now. A name is enough for an input that can be read only once, and for
-        one that has changed.
+        The name identifies an input that can be read only once, and one that has changed. None if
+        it is unknown.
         """
         inputs = self._base.select("inputs")
         if os.path.isfile(source.path):
             kinds = {kind for _, kind, _ in inputs.values()}
-            starts = {kind: source.starts(self._wanted(kind)) for kind in kinds}
+            starts = {kind: source.starts(self._column_filter(kind)) for kind in kinds}
             for name in sorted(inputs, key=lambda name: name != key):
                 _, kind, text = inputs[name]
                 record = _unpack(text)
-                if is_prefix(record, source, starts[kind], self._wanted(kind)):
+                if is_prefix(record, source, starts[kind], self._column_filter(kind)):
                     return name, kind, record
         if key not in inputs:
             return None
@@ -274,7 +269,7 @@ class EventStore:
         """Add the new events or labels of an input in chunks of ``rows`` rows; return their number.
 
         ``check`` raises if a chunk cannot be learned, and returns the types of columns of events.
-        Labels count once the model has learned one of them or a later one, or the run has ended.
+        A label is committed when the model has learned it or a later one, or the run has ended.
         """
         key, before, record = self.find_input(source, key) or (key, kind, Record())
         if before != kind:
@@ -282,12 +277,12 @@ class EventStore:
                 f"{source.name} was given as {before} before; give it as {before} again"
             )
         new = 0
-        for chunk in source.chunks(rows, record.mark, {}, self._wanted(kind)):
+        for chunk in source.chunks(rows, record.mark, {}, self._column_filter(kind)):
             if stop():
                 break
             if chunk.entries is not None:
                 raise DataError(f"{chunk.source} is LIBSVM, whose rows have no ids to join by")
-            texts = [""] * chunk.rows if kind == EVENTS else label_texts(chunk, self.label)
+            texts = [""] * chunk.rows if kind == EVENTS else texts_of(chunk, self.label, "label")
             ids = IdRows().add(chunk, self.id)
             self._require_new(chunk, ids, kind)
             kinds = check(chunk)
@@ -302,7 +297,8 @@ class EventStore:
             new += chunk.rows
         return new
 
-    def _wanted(self, kind: str) -> Callable[[str], bool]:
+    def _column_filter(self, kind: str) -> Callable[[str], bool]:
+        """Return a function that selects the columns to read."""
         return lambda name: kind == EVENTS or name in (self.id, self.label)
 
     def _require_new(self, chunk: Chunk, ids: list[str], kind: str) -> None:
@@ -315,12 +311,9 @@ class EventStore:
             if kind == EVENTS:
                 before = "an event that was learned" if one in learned else origin
                 raise duplicate_id_error(chunk, row, self.id, one, before)
-            raise chunk.error(
-                row,
-                f"{self.id} {one!r} has its label already{f' in {origin}' if origin else ''}",
-                Suggestion("leave the row out"),
-                Suggestion("change a label with counterpoise relabel"),
-            )
+            relabel = Suggestion("change a label with counterpoise relabel")
+            text = f"{self.id} {one!r} has its label already{f' in {origin}' if origin else ''}"
+            raise chunk.error(row, text, Suggestion("leave the row out"), relabel)
 
     def _add_batch(
         self, kind: str, chunk: Chunk, key: str, record: Record, rows: list[StoredRow]
@@ -336,7 +329,7 @@ class EventStore:
             form["categorical"] = sorted(chunk.categorical)
             form["types"] = [f"{name}: {column.type}" for name, column in columns.items()]
             table = pa.table({**columns, POSITION: pa.array(range(chunk.rows), pa.int32())})
-            self._base.insert("contents", [(n, bytes_of(table))])
+            self._base.insert("contents", [(n, to_bytes(table))])
         batch = Batch(
             n, kind, chunk.source, chunk.first, json.dumps(form), time.time(), key, _pack(record)
         )
@@ -350,7 +343,7 @@ class EventStore:
 
     # Rows that are ready to be learned
 
-    def joined(self, wanted: Callable[[str], bool]) -> Iterator[JoinedChunk]:
+    def join(self, wanted: Callable[[str], bool]) -> Iterator[JoinedChunk]:
         """Join labels with their events, in the order of the labels, and plan to learn the rows.
 
         A chunk has events of one format with the same columns, as a file would have them.
@@ -432,31 +425,25 @@ class EventStore:
         """Plan to learn the rows of a labeled chunk; return the mark of the store."""
         ids, labels = ids_of(chunk, self.id), cell_parsing.texts(chunk, self.label).to_pylist()
         learned, waiting = self._base.select(LEARNED, ids), self._rows(LABELS, ids)
-        seen = set(self._claimed)
+        seen = self._claimed | learned.keys()
         for row, (one, label) in enumerate(zip(ids, labels, strict=True)):
-            if one in learned or one in seen:
-                raise chunk.error(
-                    row,
-                    f"{self.id} {one!r} was learned already",
-                    Suggestion("leave the row out"),
-                    Suggestion("correct its id"),
-                )
+            if one in seen:
+                remedies = Suggestion("leave the row out"), Suggestion("correct its id")
+                raise chunk.error(row, f"{self.id} {one!r} was learned already", *remedies)
             seen.add(one)
-            if one in waiting and waiting[one].label != label:
-                raise chunk.error(
-                    row,
-                    f"{self.id} {one!r} has the label {label!r} here and {waiting[one].label!r} in "
-                    f"{self._origins([waiting[one]])[0]}",
-                    Suggestion("correct the label"),
-                )
+            other = waiting.get(one)
+            if other is not None and other.label != label:
+                origin = self._origins([other])[0]
+                text = f"{self.id} {one!r} has the label {label!r} here and {other.label!r} in"
+                raise chunk.error(row, f"{text} {origin}", Suggestion("correct the label"))
         digest = self.plan({"learn": dict.fromkeys(ids, ""), "input": key}, 0)
         return ReadPosition(self._mark[1], 0, digest)
 
     # Learned, pending and waiting ids
 
-    def learned(self, ids: Iterable[str]) -> dict[str, Learned]:
+    def find_learned(self, ids: Iterable[str]) -> dict[str, LearnedLabel]:
         """Return the labels of those of some ids that were learned."""
-        return {one: Learned(*row[1:]) for one, row in self._base.select(LEARNED, ids).items()}
+        return {one: LearnedLabel(*row[1:]) for one, row in self._base.select(LEARNED, ids).items()}
 
     def find(self, ids: Iterable[str], *kinds: str) -> list[str]:
         """Return those of some ids that are in the store: pending, with a label, or learned."""
@@ -467,29 +454,30 @@ class EventStore:
     def find_pending(self, matches: Callable[[Mapping[str, Any], int], Flags]) -> list[str]:
         """Return the ids of pending events by a function of columns and their number of rows."""
         result: list[str] = []
-        ids = {row[1:3]: one for one, row in self._rows(EVENTS).items()}
-        for n, batch in self._batches().items():
-            if batch.kind == EVENTS:
-                table = self._read(n)
-                columns = {name: table[name].combine_chunks() for name in table.column_names}
-                positions = table[POSITION].to_numpy()[matches(columns, table.num_rows)]
-                result += [ids[n, at] for at in positions.tolist()]
+        ids = {(row.batch, row.position): one for one, row in self._rows(EVENTS).items()}
+        for n in dict.fromkeys(n for n, _ in sorted(ids)):
+            table = self._read(n)
+            columns = {name: table[name].combine_chunks() for name in table.column_names}
+            positions = table[POSITION].to_numpy()[matches(columns, table.num_rows)]
+            result += [ids[n, position] for position in positions.tolist()]
         return result
 
     # Steps
 
     def plan(self, change: Mapping[str, Any], batch: int = 0) -> str:
-        """Record a change of the model that is to come; return the digest that the model gets.
+        """Record a planned change of the model; return the digest that the model gets.
 
         ``change`` maps ``learn`` to labels by id, with the name of their ``input``; ``relabel`` to
-        labels by id; ``revise`` to labels that wait, by id; ``erase`` to ids; or ``drop`` to names
+        labels by id; ``revise`` to waiting labels, by id; ``erase`` to ids; or ``drop`` to names
         of inputs. ``batch`` is that of the labels.
         """
-        text = json.dumps(change, sort_keys=True)
-        digest: str = xxh3_128_hexdigest(f"{self._tip}{text}".encode())
+        # The digest does not depend on the batch, whose number differs after an interruption.
+        digest: str = xxh3_128_hexdigest(
+            f"{self._tip}{json.dumps(change, sort_keys=True)}".encode()
+        )
         with self._base.transaction():
-            number = self._base.count("steps") + 1
-            self._base.insert("steps", [(number, digest, json.dumps([batch, text]))])
+            number, step = self._base.count("steps") + 1, json.dumps([batch, change])
+            self._base.insert("steps", [(number, digest, step)])
         self._tip = digest
         self._claimed |= set(change.get("learn", ()))
         return digest
@@ -497,9 +485,8 @@ class EventStore:
     def settle(self, mark: ReadPosition, is_finished: bool = False) -> None:
         """Carry out the planned changes that the saved model contains, and drop all others.
 
-        ``mark`` is that of the store in the records of the model as it is saved. Labels of a run
-        that was interrupted are dropped from the first one on that the model did not learn, to be
-        read again.
+        ``mark`` is that of the store in the records of the saved model. Labels of an interrupted
+        run are dropped from the first one on that the model did not learn, and are read again.
         """
         base = self._base
         steps = list(base.select("steps").values())
@@ -514,13 +501,13 @@ class EventStore:
                 "or move it away to continue without its events"
             )
         done = [json.loads(change) for _, _, change in steps[: digests.index(mark.hash)]]
-        if done or steps or is_finished or self._uncommitted():
+        if done or steps or is_finished or self._uncommitted_batches():
             with base.transaction():
                 last = max([base.state["committed"], *(batch for batch, _ in done)])
                 self._commit(base.state["batch"] if is_finished else last)
-                self._carry_out([json.loads(text) for _, text in done])
+                self._carry_out([change for _, change in done])
                 base.delete("steps", [row[0] for row in steps])
-                lost = {batch.n for batch in self._uncommitted()}
+                lost = {batch.n for batch in self._uncommitted_batches()}
                 self._remove(LABELS, [o for o, r in self._rows(LABELS).items() if r.batch in lost])
                 base.state["mark"] = [mark.hash, mark.rows]
                 base.state["is_stale"] |= bool(steps or lost)
@@ -531,14 +518,14 @@ class EventStore:
         digest, rows = self._base.state["mark"] or ("", 0)
         return digest, rows
 
-    def _uncommitted(self) -> list[Batch]:
+    def _uncommitted_batches(self) -> list[Batch]:
         """Return the batches of labels of a run that did not end."""
         last = self._base.state["committed"]
         return [one for one in self._batches().values() if one.kind == LABELS and one.n > last]
 
     def _commit(self, last: int) -> None:
-        """Let the labels of batches up to the last one count."""
-        for batch in self._uncommitted():
+        """Record that labels of batches up to the last one are read."""
+        for batch in self._uncommitted_batches():
             if batch.n <= last:
                 self._set_input(batch.input, LABELS, batch.mark)
         self._base.state["committed"] = last
@@ -547,12 +534,12 @@ class EventStore:
         """Change the ids as the model has changed, inside a transaction."""
         base = self._base
         learned: dict[str, tuple[str, str, str]] = {}
-        gone: dict[str, None] = {}
+        removed: dict[str, None] = {}
         for change in changes:
             key = change.get("input", "")
             learned |= {o: (o, label, key) for o, label in change.get("learn", {}).items()}
             learned |= {o: (o, label, "") for o, label in change.get("relabel", {}).items()}
-            gone |= dict.fromkeys([*change.get("learn", ()), *change.get("erase", ())])
+            removed |= dict.fromkeys([*change.get("learn", ()), *change.get("erase", ())])
             for one in change.get("erase", ()):
                 learned.pop(one, None)
             revised = change.get("revise", {})
@@ -561,37 +548,34 @@ class EventStore:
             base.insert(LABELS, [r._replace(label=revised[o]) for o, r in waiting.items()])
             for name in change.get("drop", ()):
                 self._set_input(name, EVENTS, None)
-        self._remove(EVENTS, gone)
-        self._remove(LABELS, gone)
-        base.delete(LEARNED, {**gone, **learned})
+        self._remove(EVENTS, removed)
+        self._remove(LABELS, removed)
+        base.delete(LEARNED, {**removed, **learned})
         base.insert(LEARNED, list(learned.values()))
 
     # Deleting
 
     def erase_pending(self, ids: Iterable[str]) -> None:
-        """Delete pending events and labels that wait, which no model has learned."""
-        wanted = list(ids)
-        with self._base.transaction():
-            self._remove(EVENTS, wanted)
-            self._remove(LABELS, wanted)
-            self._base.state["is_stale"] = True
+        """Delete pending events and waiting labels of some ids, which no model has learned."""
+        self._remove_unlearned({kind: list(ids) for kind in (EVENTS, LABELS)})
 
     def expire(self, before: float) -> tuple[int, int]:
-        """Delete events and labels that came before a time; return the numbers of both.
-
-        ``before`` is in seconds since 1970.
-        """
+        """Delete events and labels that came before a time in seconds; return their numbers."""
         old = {n for n, batch in self._batches().items() if batch.added < before}
-        events, labels = (
-            [one for one, row in self._rows(kind).items() if row.batch in old]
+        ids = {
+            kind: [one for one, row in self._rows(kind).items() if row.batch in old]
             for kind in (EVENTS, LABELS)
-        )
-        if events or labels:
-            with self._base.transaction():
-                self._remove(EVENTS, events)
-                self._remove(LABELS, labels)
-                self._base.state["is_stale"] = True
-        return len(events), len(labels)
+        }
+        if any(ids.values()):
+            self._remove_unlearned(ids)
+        return len(ids[EVENTS]), len(ids[LABELS])
+
+    def _remove_unlearned(self, ids: Mapping[str, Iterable[str]]) -> None:
+        """Delete pending events and waiting labels, by kind."""
+        with self._base.transaction():
+            for kind, some in ids.items():
+                self._remove(kind, some)
+            self._base.state["is_stale"] = True
 
     def compact(self) -> None:
         """Rewrite the file, so that nothing is left of deleted rows."""
@@ -604,18 +588,19 @@ class EventStore:
         """Delete rows, their contents and batches without rows, inside a transaction."""
         base, rows = self._base, self._rows(kind, ids)
         base.delete(kind, rows)
-        touched: dict[int, list[int]] = {}
+        positions: dict[int, list[int]] = {}
         for row in rows.values():
-            touched.setdefault(row.batch, []).append(row.position)
-        if kind == LABELS and touched:
-            base.delete("batches", touched.keys() - {r.batch for r in self._rows(LABELS).values()})
+            positions.setdefault(row.batch, []).append(row.position)
+        if kind == LABELS and rows:
+            used = {row.batch for row in self._rows(LABELS).values()}
+            base.delete("batches", positions.keys() - used)
             return
-        for n, positions in touched.items():
+        for n, removed in positions.items():
             table = self._read(n)
-            left = table.filter(~np.isin(table[POSITION].to_numpy(), positions))
+            others = table.filter(~np.isin(table[POSITION].to_numpy(), removed))
             base.delete("contents", [n])
-            if left.num_rows:
-                base.insert("contents", [(n, bytes_of(left))])
+            if others.num_rows:
+                base.insert("contents", [(n, to_bytes(others))])
             else:
                 base.delete("batches", [n])
 
@@ -631,12 +616,12 @@ class EventStore:
         """Return the events of a batch, verified."""
         found = self._base.select("contents", [n])
         if n not in found:
-            raise self._base.damaged("a batch of rows is missing")
+            raise self._base.damage_error("a batch of rows is missing")
         try:  # after the checksum: no damaged byte reaches Arrow
             table = pa.ipc.open_stream(found[n][1]).read_all()
             table.validate(full=True)
         except pa.ArrowException as error:
-            raise self._base.damaged(str(error)) from None
+            raise self._base.damage_error(str(error)) from None
         return table
 
     def _origins(self, rows: list[StoredRow]) -> list[str]:
@@ -655,7 +640,7 @@ def _unpack(text: str) -> Record:
     return Record(ReadPosition(**plain["mark"]), tuple(plain["starts"]))
 
 
-def bytes_of(table: pa.Table) -> bytes:
+def to_bytes(table: pa.Table) -> bytes:
     """Return a table as the bytes of an Arrow stream."""
     out = io.BytesIO()
     options = pa.ipc.IpcWriteOptions(compression="zstd")

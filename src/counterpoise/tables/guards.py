@@ -27,20 +27,16 @@ class Guards:
     """Permissions of the user, and messages for the user."""
 
     path: str  # the model file
-    positive: str | None = None  # the class that alerts are about, as it is written
-    # whether a model of many rows may learn a new label
-    allow_new_classes: bool = False
-    # whether tables may have new columns, or not have some that were learned
-    allow_new_columns: bool = False
-    # whether rows may have times after now, where they decay by the clock
-    allow_future: bool = False
-    # messages for the user at the end, by subject
-    notes: dict[Any, Message] = field(default_factory=dict)
+    positive: str | None = None  # the positive class, as text
+    allow_new_classes: bool = False  # also after many rows
+    allow_new_columns: bool = False  # also to omit columns that were learned
+    allow_future: bool = False  # times after now
+    notes: dict[Any, Message] = field(default_factory=dict)  # messages at the end, by subject
     blank: Counter[str] = field(default_factory=Counter)  # cells without a value, by column
 
     # Labels
 
-    def named(self, options: Mapping[str, Any]) -> dict[str, list[str]]:
+    def named_classes(self, options: Mapping[str, Any]) -> dict[str, list[str]]:
         """Return the classes that options name, by option."""
         named = {} if self.positive is None else {"positive": [self.positive]}
         for name in ("class_factors", "class_weight"):
@@ -51,7 +47,7 @@ class Guards:
     def require_named(self, options: Mapping[str, Any], learned: Iterable[Any], where: str) -> None:
         """Raise if an option names a class that does not exist."""
         labels = [str(label) for label in learned]
-        for option, names in self.named(options).items():
+        for option, names in self.named_classes(options).items():
             unknown = [name for name in names if name not in labels]
             if unknown:
                 text = f" names the class {unknown[0]!r}, but the classes are {', '.join(labels)}"
@@ -63,7 +59,7 @@ class Guards:
 
     def note_unseen(self, options: Mapping[str, Any], learned: Sequence[str]) -> None:
         """Note the classes that options name and that no row has yet."""
-        for option, names in self.named(options).items():
+        for option, names in self.named_classes(options).items():
             for name in names:
                 if name not in learned:
                     text = f" names the class {name!r}, but no row has it yet; the classes are "
@@ -80,10 +76,10 @@ class Guards:
         declared: tuple[str, ...],
         settled: int,
     ) -> None:
-        """Raise if a label is new where none should be, or an option names none of the labels.
+        """Raise if a label is more likely a mistake than new, or an option names no label.
 
-        ``learned`` are the labels so far, ``declared`` the only ones that there may be (empty for
-        any), ``settled`` the rows that were learned in runs that have ended.
+        ``learned`` are the labels so far, ``declared`` the only valid ones (empty for any), and
+        ``settled`` the rows that were learned in runs that have ended.
         """
         labels = np.unique(encoded.y).tolist()
         if not learned or self.positive is not None:
@@ -106,7 +102,7 @@ class Guards:
                 row = chunk.first + _first(encoded, [label])
                 self.notes["label", label] = Message(
                     f"warning: {chunk.source}, row {row}: label {str(label)!r} is a new class "
-                    f"besides {', '.join(map(str, learned[:6]))}"
+                    f"in addition to {', '.join(map(str, learned[:6]))}"
                 )
 
     # Columns
@@ -118,9 +114,9 @@ class Guards:
             each = [f"{name!r} ({count:,})" for name, count in self.blank.items()]
             shown = ", ".join(each[:6]) + f" and {len(each) - 6} more columns" * (len(each) > 6)
             self.notes["blank"] = Message(
-                f"missing values in {shown}: numbers are filled by the mean of those seen so far, "
+                f"missing values in {shown}: numbers are imputed by the mean of those seen so far, "
                 "and that a value is missing is a feature",
-                Suggestion("do otherwise", "missing"),
+                Suggestion("choose another rule", "missing"),
             )
 
     def require_past(self, chunk: Chunk, encoded: EncodedChunk, column: str | None) -> None:
@@ -151,10 +147,10 @@ class Guards:
         max_features: float = math.inf,
         lacking: list[str] | None = None,
     ) -> tuple[EncodedChunk, ColumnEncoder]:
-        """Encode rows that are to be learned, and check their columns and times.
+        """Encode rows to be learned, check their columns and times; return the encoder too.
 
-        ``has_earlier`` states whether there were rows of other inputs before. ``lacking`` has the
-        columns that a table does not have, if they were found before. Return the encoder, too.
+        ``has_earlier`` is true after rows of other inputs. ``lacking`` has the columns that a table
+        does not have, if they were found before.
         """
         lacking = encoding.missing_columns(chunk) if lacking is None else lacking
         self.require_whole(chunk, lacking)
@@ -165,7 +161,7 @@ class Guards:
         return encoded, after
 
     def require_whole(self, chunk: Chunk, lacking: list[str]) -> None:
-        """Raise if a table lacks columns that were learned, unless it may."""
+        """Raise if a table does not have columns that were learned, unless that is allowed."""
         if lacking and not (self.allow_new_columns or chunk.is_checked):
             self._refuse(chunk, lacking[0], "lacks", "which the model has learned")
 
@@ -177,10 +173,9 @@ class Guards:
         after: ColumnEncoder,
         has_earlier: bool,
     ) -> None:
-        """Raise if a table has other columns than those before, or note it if it may.
+        """Raise if a table has other columns than earlier ones, or note it if that is allowed.
 
-        ``before`` and ``after`` are the encoders without and with these rows, ``has_earlier``
-        whether there were rows of other inputs before.
+        ``before`` and ``after`` are the encoders without and with these rows.
         """
         if not has_earlier or chunk.entries is not None:
             return
@@ -189,21 +184,15 @@ class Guards:
         if not chunk.table:  # rows need not have every field, but a new name is reported
             if new:
                 listed = ", ".join(map(repr, new[:5])) + " and more" * (len(new) > 5)
-                self.notes.setdefault(
-                    ("fields", chunk.source),
-                    Message(f"{chunk.source}: new fields, 0 in all earlier rows: {listed}"),
-                )
+                note = Message(f"{chunk.source}: new fields, 0 in all earlier rows: {listed}")
+                self.notes.setdefault(("fields", chunk.source), note)
             return
         if new and not (self.allow_new_columns or chunk.is_checked):
             self._refuse(chunk, new[0], "has", "which earlier files do not have")
-        for names, text in (
-            (new, "new, and 0 in all earlier rows"),
-            (lacking, "absent, and taken as 0"),
-        ):
-            for name in names:
-                self.notes.setdefault(
-                    ("column", name, text), Message(f"{chunk.source}: column {name!r} is {text}")
-                )
+        texts = dict.fromkeys(new, "new, and 0 in all earlier rows")
+        for name, text in (texts | dict.fromkeys(lacking, "absent, and taken as 0")).items():
+            note = Message(f"{chunk.source}: column {name!r} is {text}")
+            self.notes.setdefault(("column", name, text), note)
 
     def _refuse(self, chunk: Chunk, name: str, verb: str, what: str) -> None:
         both = "to learn tables of both kinds, with 0 where a column is absent, use {}"
@@ -214,17 +203,16 @@ class Guards:
 
 
 def _first(encoded: EncodedChunk, labels: list[Any]) -> int:
-    """Return the first row of a chunk that has one of these labels."""
+    """Return the index of the first row of a chunk that has one of these labels."""
     return int(np.flatnonzero(encoded.kept)[np.isin(encoded.y, labels).argmax()])
 
 
 MAX_DEVIATIONS = 100  # from the mean, beyond which a value is reported
-ROWS_SIDE_BY_SIDE = 64  # rows taken side by side
 MIN_LEARNED_ROWS = 100  # rows that must have been learned before
 
 
 class OutlierCounter:
-    """Counts values far from everything learned, by column."""
+    """Numbers of values far from all learned values, by column."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, str]] = {}
@@ -274,24 +262,20 @@ class OutlierCounter:
 
 
 def _extremes(X: Matrix) -> tuple[Vector, Vector]:
-    """Minimum and maximum of each column; rows side by side make NumPy several times faster."""
+    """Return minimum and maximum of each column; long rows make NumPy several times faster."""
     n, d = X.shape
-    whole = n - n % ROWS_SIDE_BY_SIDE
-    long = X[:whole].reshape(-1, ROWS_SIDE_BY_SIDE * d)
-    parts = [X[whole:]]
-    if whole:
-        parts += [
-            long.min(axis=0).reshape(ROWS_SIDE_BY_SIDE, d),
-            long.max(axis=0).reshape(ROWS_SIDE_BY_SIDE, d),
-        ]
-    few = np.concatenate(parts)
-    return few.min(axis=0), few.max(axis=0)
+    end = n - n % 64
+    if end:
+        long = X[:end].reshape(-1, 64 * d)
+        ends = [long.min(axis=0).reshape(64, d), long.max(axis=0).reshape(64, d)]
+        X = np.concatenate([X[end:], *ends])
+    return X.min(axis=0), X.max(axis=0)
 
 
 def expected_range(learned: State) -> tuple[Vector, Vector] | None:
-    """Return what each feature is expected to stay between: low and high, of shape (d,).
+    """Return the lowest and highest expected value of each feature, (d,), infinite if unknown.
 
-    Infinite where it is unknown; None if that is everywhere.
+    None if all are unknown.
     """
     if learned.moments.n.sum() < MIN_LEARNED_ROWS:
         return None
@@ -302,19 +286,19 @@ def expected_range(learned: State) -> tuple[Vector, Vector] | None:
         never = np.zeros(len(mean), dtype=bool)
     else:
         moments = learned.moments
-        n, there = moments.n.sum(), moments.nonconstant_weight[:, 0].sum(axis=0)
+        n, nonzero = moments.n.sum(), moments.nonconstant_weight[:, 0].sum(axis=0)
         mean = moments.anchor + moments.n @ moments.mean / n
         apart = moments.anchor + moments.mean - mean
         scatter = np.einsum("kjj->j", moments.C) + moments.n @ apart**2
         with np.errstate(all="ignore"):
             # Over the values that are not 0: sums are the same, and there are fewer of them.
-            full = there >= n * (1 - 1e-9)
-            among = np.where(full, mean, n * mean / there)
-            square = (scatter + n * mean**2) / there - among**2
+            full = nonzero >= n * (1 - 1e-9)
+            nonzero_mean = np.where(full, mean, n * mean / nonzero)
+            square = (scatter + n * mean**2) / nonzero - nonzero_mean**2
             deviation = np.sqrt(np.where(full, scatter / n, np.maximum(square, 0.0)))
-        mean, never = among, there < MIN_LEARNED_ROWS
+        mean, never = nonzero_mean, nonzero < MIN_LEARNED_ROWS
     with np.errstate(all="ignore"):
-        # A feature that never varied, but for rounding, has no deviation.
+        # A feature that never varied, except for rounding, has no deviation.
         far = np.where(deviation > 1e-9 * np.abs(mean), MAX_DEVIATIONS * deviation, np.inf)
     far = np.where(never | ~np.isfinite(far), np.inf, far)
     mean = np.where(np.isfinite(mean), mean, 0.0)

@@ -20,29 +20,28 @@ from counterpoise.solver.scores import condition
 from counterpoise.tables.estimator import Model, as_auto, as_ridge
 from counterpoise.tables.model import TableModel
 
-FIT_KEYS = (
-    "ridge", "condition", "calibration", "note", "means", "means_of", "errors", "intervals"
-)  # fmt: skip
+UNFITTED: dict[str, Any] = dict.fromkeys(
+    ("ridge", "condition", "calibration", "note", "means", "means_of", "errors", "intervals")
+) | {"clipped": {}}
 MAX_FEATURES_WITH_ERRORS = 1000  # features of which standard errors take a second
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """Return names of which no two are the same, by numbers: categories of two columns may be."""
-    taken: dict[str, int] = {}  # and how often each was asked for
+    """Return distinct names, by numbers: categories of two columns may have the same name."""
+    counts: dict[str, int] = {}
     for name in names:
         found = name
-        while found in taken:
-            taken[name] += 1
-            found = f"{name} ({taken[name]})"
-        taken[found] = 1
-    return list(taken)
+        while found in counts:
+            counts[name] += 1
+            found = f"{name} ({counts[name]})"
+        counts[found] = 1
+    return list(counts)
 
 
 def standardized_coefficients(stored: TableModel) -> tuple[list[str], Matrix | None, str | None]:
-    """Return names, weights (problems, d) for features of standard deviation 1, and the fixed map.
+    """Return distinct names, weights (problems, d) for scaled features, and the fitted map.
 
-    No two names are the same; the weights are zero if nothing was learned, and None if scores are
-    quadratic.
+    The weights are zero if nothing was learned, and None if scores are quadratic.
     """
     names = unique([feature.name for feature in stored.encoding.features])
     if not stored.is_fitted:
@@ -60,10 +59,10 @@ def standardized_coefficients(stored: TableModel) -> tuple[list[str], Matrix | N
 
 
 def by_class(model: RidgeModel) -> tuple[Matrix, Matrix, Vector]:
-    """Return mean and standard deviation (c, d) of each class seen, and how they differ, (d,).
+    """Return mean and standard deviation (c, d) of each class seen, and their difference, (d,).
 
-    That is by how many standard deviations of all rows the means are apart at most, plus the
-    largest difference of the logarithms of the deviations.
+    That is the largest difference of means in standard deviations of all rows, plus the largest
+    difference of the logarithms of the deviations.
     """
     moments, classes = model.state.imputed_moments, model.state.classes
     slot, s = classes.slots[classes.seen], affine(moments, "standard")[1]
@@ -111,7 +110,7 @@ def _describe_fit(model: Model, names: list[str]) -> dict[str, Any]:
 
 
 def describe_model(stored: TableModel) -> dict[str, Any]:
-    """Return what is in a model file, as JSON can hold it."""
+    """Return the description of a model, as JSON can hold it."""
     encoding, fitted = stored.encoding, stored.is_fitted
     names, weights, mapped = standardized_coefficients(stored)
     candidates, shares = None, {}
@@ -160,9 +159,5 @@ def describe_model(stored: TableModel) -> dict[str, Any]:
             for key, record in stored.records.items()
         },
         **shown,
-        **(
-            {**dict.fromkeys(FIT_KEYS), "clipped": {}}
-            if not fitted
-            else _describe_fit(stored.estimator, names)
-        ),
+        **(_describe_fit(stored.estimator, names) if fitted else UNFITTED),
     }

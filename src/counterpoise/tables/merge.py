@@ -39,27 +39,28 @@ def merge_models(
     allow_overlap: bool,
     positive: str | None = None,
 ) -> TableModel:
-    """Return one model of two, as if it had learned what both have, the first one first.
+    """Return one model of two, as if it had learned the rows of the first, then of the second.
 
     Their records must be relative to the same folder; ``names`` are the models' names in messages.
-    With ``allow_overlap`` an input may have been learned by both. ``positive`` is the class that
-    alerts are about, as it is written; by default that of both.
+    With ``allow_overlap`` both may have learned an input. ``positive`` is the positive class as
+    text, by default that of both.
     """
     for stored, name in zip((one, two), names, strict=True):
         replace(stored, path=name).require_learned()
     _require_alike(one, two, names)
-    records = _united(one.records, two.records, names, allow_overlap)
+    records = _merge_records(one.records, two.records, names, allow_overlap)
     kinds = {**two.encoding.kinds, **one.encoding.kinds}
     features = tuple(dict.fromkeys((*one.encoding.features, *two.encoding.features)))
     labels = one.encoding.labels or two.encoding.labels
     bases = {**two.encoding.bases, **one.encoding.bases}
     encoding = ColumnEncoder(one.encoding.columns, kinds, features, labels, bases)
-    first, second = (_placed(stored, encoding) for stored in (one, two))
+    first, second = (_reindex_model(stored, encoding) for stored in (one, two))
     ridge, other = as_ridge(first), as_ridge(second)
-    model: Model = (
-        _chosen(first, second, names) if ridge is None or other is None else (ridge.merge(other))
-    )
-    chosen = _positive(one, two, names, model.labels.tolist(), positive)
+    if ridge is None or other is None:
+        model: Model = _merge_auto(first, second, names)
+    else:
+        model = ridge.merge(other)
+    chosen = _positive_class(one, two, names, model.labels.tolist(), positive)
     recent = None
     if one.classes == two.classes:
         recent = merge_windows(one.recent, two.recent, (one.rows, two.rows))
@@ -71,30 +72,29 @@ def merge_models(
         chosen,
         records.rows,
         recent,
-        held=_held(one, two, features),
+        held=_merge_counts(one, two, features),
         unlearned=one.unlearned + two.unlearned,
         apart=UnfiledRows(one.apart.rows + two.apart.rows, one.apart.hashes + two.apart.hashes),
     )
 
 
-def _chosen(one: Model, two: Model, names: tuple[str, str]) -> AutoModel:
-    """Return the merger of two models that average, whose maps must be equal."""
+def _merge_auto(one: Model, two: Model, names: tuple[str, str]) -> AutoModel:
+    """Return the merger of two averaging models, whose maps must be equal."""
     first, second = as_auto(one), as_auto(two)
-    is_ready = first is not None and first.candidates.is_ready
     if (
-        first is None
-        or second is None
-        or not (is_ready and first.fitted_candidates == second.fitted_candidates)
+        first is not None
+        and second is not None
+        and first.candidates.is_ready
+        and first.fitted_candidates == second.fitted_candidates
     ):
-        raise DataError(
-            f"{names[0]} and {names[1]} do not both choose among maps that were fixed by the same "
-            "rows",
-            Suggestion("learn the second with {}", "feature_map", f"auto:{names[0]}"),
-        )
-    return first.merge(second)
+        return first.merge(second)
+    raise DataError(
+        f"{names[0]} and {names[1]} are not averaging models whose maps the same rows have fitted",
+        Suggestion("learn the second with {}", "feature_map", f"auto:{names[0]}"),
+    )
 
 
-def _held(one: TableModel, two: TableModel, features: tuple[Feature, ...]) -> Counts | None:
+def _merge_counts(one: TableModel, two: TableModel, features: tuple[Feature, ...]) -> Counts | None:
     """Return the rows of both models that have each feature, if both have counted them."""
     index = {feature: j for j, feature in enumerate(features)}
     held = np.zeros(len(features), dtype=np.int64)
@@ -106,13 +106,12 @@ def _held(one: TableModel, two: TableModel, features: tuple[Feature, ...]) -> Co
     return held
 
 
-def _positive(
+def _positive_class(
     one: TableModel, two: TableModel, names: tuple[str, str], classes: list[Any], wanted: str | None
 ) -> Any:
     """Return the positive class: the wanted one, or the class of both models."""
-    by_name = {str(label): label for label in classes}
-    if wanted is not None:
-        return by_name.get(wanted)  # it may come with the next model
+    if wanted is not None:  # the next model may have it
+        return {str(label): label for label in classes}.get(wanted)
     both = [stored.positive for stored in (one, two) if stored.positive is not None]
     if len(both) == 2 and both[0] != both[1]:
         raise DataError(
@@ -124,55 +123,51 @@ def _positive(
 
 
 def move_records(stored: TableModel, old: str, new: str) -> TableModel:
-    """Return a model as another file would keep it: paths are relative to its folder."""
+    """Return a model whose inputs have paths relative to the folder of another file."""
     folder = os.path.dirname(os.path.realpath(old))
 
-    def place(key: str) -> str:
+    def new_key(key: str) -> str:
         if key == PENDING and os.path.realpath(old) != os.path.realpath(new):
             return f"- pending of {os.path.basename(old)}"  # the store stays with its own model
         return key if key.startswith("-") else input_key(os.path.join(folder, key), new)
 
-    records = Records((place(k), record) for k, record in stored.records.items())
+    records = Records((new_key(k), record) for k, record in stored.records.items())
     return replace(stored, records=records, path=new)
 
 
 def require_own_stores(models: Sequence[str], output: str) -> list[Message]:
-    """Return what to report of the stores of pending events of models that are merged.
+    """Return warnings about the stores of pending events of models that are merged.
 
     Raise if a store belongs to a model that the merged one replaces.
     """
-    notes = []
-    real = [os.path.realpath(path) for path in models]
-    if os.path.realpath(output) not in real and has_store(output):
+    notes, target = [], os.path.realpath(output)
+    if has_store(output) and target not in map(os.path.realpath, models):
         raise DataError(
             f"{pending_path(output)} has events of the model that would be replaced; move both "
             "away, or write another file"
         )
     for path in dict.fromkeys(models):
-        if has_store(path) and os.path.realpath(path) != os.path.realpath(output):
-            with EventStore(pending_path(path)) as store:
-                if len(store) or store.waiting_labels:
-                    notes.append(
-                        Message(
-                            f"warning: {len(store):,} pending events and {store.waiting_labels:,} "
-                            f"labels stay in {store.path}: they can be learned only into {path}",
-                            Suggestion("merge again when their labels have come"),
-                        )
-                    )
-                if store.learned_ids:
-                    notes.append(
-                        Message(
-                            f"warning: {output} does not contain the {store.learned_ids:,} ids of "
-                            f"{store.path}, so that it does not recognize these rows",
-                            Suggestion(
-                                f"learn, relabel and unlearn them in {path}, and merge again"
-                            ),
-                        )
-                    )
+        if not has_store(path) or os.path.realpath(path) == target:
+            continue
+        with EventStore(pending_path(path)) as store:
+            pending, waiting, learned = len(store), store.waiting_labels, store.learned_ids
+        if pending or waiting:
+            text = (
+                f"warning: {pending:,} pending events and {waiting:,} labels stay in {store.path}: "
+                f"they can be learned only into {path}"
+            )
+            notes.append(Message(text, Suggestion("merge again when their labels have come")))
+        if learned:
+            text = (
+                f"warning: {output} does not contain the {learned:,} ids of {store.path}, so that "
+                "it does not recognize these rows"
+            )
+            remedy = Suggestion(f"learn, relabel and unlearn them in {path}, and merge again")
+            notes.append(Message(text, remedy))
     return notes
 
 
-def _placed(stored: TableModel, encoding: ColumnEncoder) -> Model:
+def _reindex_model(stored: TableModel, encoding: ColumnEncoder) -> Model:
     """Return the engine of a model with its features at their positions in an encoder."""
     features, fill = encoding.features, MeanImputation.of(*encoding.fill)
     index = {feature: j for j, feature in enumerate(features)}
@@ -186,7 +181,7 @@ def _placed(stored: TableModel, encoding: ColumnEncoder) -> Model:
             ridge.change_imputation_base(mine, fill)
     elif mine != fill:
         raise DataError(
-            "models that choose can be merged only if missing values stand for the same numbers",
+            "averaging models can be merged only if they impute missing values by the same numbers",
             Suggestion("let both begin with the maps of one file", "feature_map", "auto:FILE"),
         )
     result.set_imputation(fill)
@@ -194,16 +189,13 @@ def _placed(stored: TableModel, encoding: ColumnEncoder) -> Model:
 
 
 def _require_alike(one: TableModel, two: TableModel, names: tuple[str, str]) -> None:
+    """Raise if columns or labels are not of the same types in both models."""
     mine, theirs = one.encoding.columns.by_option(), two.encoding.columns.by_option()
     for option, value in mine.items():
         if value != theirs[option]:
-            raise DataError(
-                (
-                    f"{names[0]} and {names[1]} were learned with different column options: ",
-                    OptionValue(option),
-                    f" is {value!r} in the first and {theirs[option]!r} in the second",
-                )
-            )
+            problem = f"{names[0]} and {names[1]} were learned with different column options: "
+            values = f" is {value!r} in the first and {theirs[option]!r} in the second"
+            raise DataError((problem, OptionValue(option), values))
     for column, kind in one.encoding.kinds.items():
         other = two.encoding.kinds.get(column, kind)
         if kind != other:
@@ -219,7 +211,7 @@ def _require_alike(one: TableModel, two: TableModel, names: tuple[str, str]) -> 
         )
 
 
-def _united(
+def _merge_records(
     one: Mapping[str, Record],
     two: Mapping[str, Record],
     names: tuple[str, str],
@@ -228,7 +220,7 @@ def _united(
     """Return the records of both; an input gets another name if its name is taken."""
     records = Records(one)
     for key, record in two.items():
-        same = [k for k, mine in one.items() if mine.begins_like(record.starts)]
+        same = [k for k, other in one.items() if other.begins_like(record.starts)]
         if same and not allow_overlap:
             raise DataError(
                 f"{same[0]} was learned by {names[0]} and by {names[1]}",
@@ -238,28 +230,29 @@ def _united(
             mark = concatenate_positions(records[key].mark, record.mark)
             records[key] = Record(mark, (), records[key].dropped + record.dropped)
         elif key in same:
-            if records[key].mark != record.mark:
+            mine, both = records[key], f"{names[0]} and {names[1]}"
+            if mine.mark != record.mark:
                 raise DataError(
-                    f"{names[0]} and {names[1]} have learned different parts of {key}; learn "
-                    "it to its end in both first"
+                    f"{both} have learned different parts of {key}; learn it to its end in both "
+                    "first"
                 )
-            if (records[key].gone, records[key].relabeled) != (record.gone, record.relabeled):
+            if (mine.gone, mine.relabeled) != (record.gone, record.relabeled):
                 raise DataError(
-                    f"{names[0]} and {names[1]} have unlearned or relabeled different rows of "
-                    f"{key}; do the same in both first"
+                    f"{both} have unlearned or relabeled different rows of {key}; do the same in "
+                    "both first"
                 )
-            times = records[key].times + record.times
+            times = mine.times + record.times
             if times > MAX_REPEAT_COUNT:
                 raise DataError(
                     f"{key} would count {times:,} times, more than {MAX_REPEAT_COUNT:,}"
                 )
-            records[key] = replace(records[key], times=times)
+            records[key] = replace(mine, times=times)
         elif key in records:  # another input of that name
             model = os.path.basename(names[1])
-            other = f"- {model}" if key.startswith("-") else f"{key} of {model}"
-            while other in records:
-                other += "'"
-            records[other] = record
+            free = f"- {model}" if key.startswith("-") else f"{key} of {model}"
+            while free in records:
+                free += "'"
+            records[free] = record
         else:
             records[key] = record
     return records

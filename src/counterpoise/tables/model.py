@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -39,7 +40,7 @@ from counterpoise.tables.estimator import (
     new_model,
     pop_map_file,
     require_same_settings,
-    typed,
+    typed_options,
     widen_maps,
 )
 from counterpoise.tables.guards import Guards, OutlierCounter
@@ -51,6 +52,7 @@ from counterpoise.tables.records import (
     UnfiledRows,
     Window,
     concatenate_positions,
+    input_key,
     read_ahead,
     read_also,
 )
@@ -61,6 +63,7 @@ from counterpoise.tables.scoring import (
     TableScorer,
     push_scores,
     scored_parts,
+    select_rows,
 )
 
 if TYPE_CHECKING:
@@ -74,31 +77,24 @@ SomeChunk = TypeVar("SomeChunk", bound=Chunk)
 class TableModel:
     """Model with columns: an estimator, the encoder of its columns, and records of its inputs."""
 
-    model: Model | None  # the engine of encoded rows. None while nothing was learned
-    encoding: ColumnEncoder  # how columns become features
-    # read position of each input, by path relative to the folder of the model file
-    records: Records = field(default_factory=Records)
+    model: Model | None  # the engine of encoded rows; None while nothing was learned
+    encoding: ColumnEncoder
+    records: Records = field(default_factory=Records)  # of the inputs
     chunk_rows: int = CHUNK_ROWS  # rows learned in one step
     positive: Any = None  # the positive class, once it is chosen
-    # rows that were read when a run last ended; a run that was interrupted has not ended
-    settled: int = 0
+    settled: int = 0  # rows that were read in runs that were not interrupted
     recent: Matrix | None = None  # ranking scores of the rows that were learned last
-    window: Window | None = None  # progressive scores that no line of a metrics file contains yet
-    # learned rows that have a value for each feature; None if they were not counted
-    held: Counts | None = None
+    window: Window | None = None  # progressive scores after the last line of a metrics file
+    held: Counts | None = None  # learned rows with a value for each feature, if they were counted
     unlearned: int = 0  # rows that were read and unlearned since
-    # rows that were learned or unlearned separately from the inputs
     apart: UnfiledRows = field(default_factory=UnfiledRows)
     path: str = NAME  # the model file
-    guards: Guards = field(default_factory=lambda: Guards(NAME))  # what the user allows
-    # options of a model that was not created yet; keys of dicts by label are text
-    given: dict[str, Any] = field(default_factory=dict)
+    guards: Guards = field(default_factory=lambda: Guards(NAME))
+    given: dict[str, Any] = field(default_factory=dict)  # options of a model to be created
     prototype: Model | None = None  # an engine whose parameters a new model has instead
-    # values far from all values that were learned before them
     outlying: OutlierCounter = field(default_factory=OutlierCounter)
-    store: EventStore | None = None  # pending events, of which each is learned once, here or there
-    # other paths under which inputs of this run were learned
-    formerly: dict[str, str] = field(default_factory=dict)
+    store: EventStore | None = None  # pending events; each id is learned once, here or there
+    formerly: dict[str, str] = field(default_factory=dict)  # former paths of the inputs of this run
     _is_amended: bool = False
     _has_earlier: bool = False
     _calibrates: bool = True  # progressively, where the estimator does
@@ -118,14 +114,16 @@ class TableModel:
         """Return the model of a file to continue, or a new one if the file does not exist.
 
         ``columns`` are the fields of Columns, and ``options`` the parameters of the estimator, that
-        the user has set; keys of dicts by label are text. ``feature_map`` may also be "auto", for a
-        model that averages, or the path of a model file, with a separator in it. The new model
-        begins with the map of that one, and with its ridge unless one is named.
+        the user has set; keys of dicts by label are text. ``feature_map`` may also be "auto", for
+        an averaging model, or the path of a model file, with a separator in it, with whose map and
+        ridge the new model begins.
         """
         given = dict(options)
         source, other = pop_map_file(given), None
         exists = os.path.exists(path)
-        if source is not None and not (exists and _is_same_or_missing(source, path)):
+        if source is not None and not (
+            exists and (not os.path.exists(source) or os.path.samefile(source, path))
+        ):
             other = cls.load(source).require_learned()
         if exists:
             result = cls.load(path)
@@ -150,8 +148,7 @@ class TableModel:
     @classmethod
     def from_contents(cls, contents: Contents, path: str) -> TableModel:
         """Return the model that a file contains, checked; ``path`` is its name in messages."""
-        fields = model_io.read_fields(contents, path)
-        return cls(**fields, path=path, guards=Guards(path))
+        return cls(**model_io.read_fields(contents, path), path=path, guards=Guards(path))
 
     def save(self, path: str | None = None) -> None:
         """Write the model file completely or not at all, if there is a model."""
@@ -159,7 +156,7 @@ class TableModel:
             model_io.save(path or self.path, self)
 
     def require_learned(self) -> TableModel:
-        """Return this model, or raise if it has learned nothing, or has unlearned everything."""
+        """Return this model, or raise if no learned row is left."""
         if not self.is_fitted:
             raise DataError(f"{self.path} is empty: everything that it had learned was unlearned")
         return self
@@ -168,13 +165,13 @@ class TableModel:
 
     @property
     def estimator(self) -> Model:
-        """The estimator, which must exist."""
+        """The engine, which must exist."""
         assert self.model is not None
         return self.model
 
     @property
     def is_fitted(self) -> bool:
-        """Whether there are learned rows."""
+        """True if the model has learned rows."""
         return self.model is not None and self.model.is_fitted
 
     @property
@@ -184,12 +181,12 @@ class TableModel:
 
     @property
     def class_counts(self) -> dict[Any, float]:
-        """Weight of each class of an estimator that exists."""
+        """Weight of each class of an engine that exists."""
         return dict(zip(self.classes, self.estimator.class_count.tolist(), strict=True))
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Options of the estimator, or those that it will have."""
+        """Options of the engine, or those that it will have."""
         return self.given if self.model is None else self.model.params.given
 
     @property
@@ -204,12 +201,12 @@ class TableModel:
 
     @property
     def total_rows_read(self) -> int:
-        """Rows that were ever read, those unlearned included: a number that never falls."""
+        """Rows that were ever read, those unlearned included."""
         return self.rows + self.unlearned
 
     @property
     def held_rows(self) -> Counts | None:
-        """Learned rows that have a value for each of all features, (d,), if they were counted."""
+        """Learned rows that have a value for each feature, (d,), if they were counted."""
         if self.held is None:
             return None
         return np.pad(self.held, (0, len(self.encoding.features) - len(self.held)))
@@ -220,10 +217,10 @@ class TableModel:
         held = self.held_rows
         if held is None:
             return frozenset()
-        rows, there = self.apart.rows + self.records.learned_rows, dict[str, int]()
+        rows, counts = self.apart.rows + self.records.learned_rows, Counter[str]()
         for feature, count in zip(self.encoding.features, held.tolist(), strict=True):
-            there[feature.column] = there.get(feature.column, 0) + count
-        return frozenset(column for column, count in there.items() if count < rows)
+            counts[feature.column] += count
+        return frozenset(column for column, count in counts.items() if count < rows)
 
     @property
     def store_mark(self) -> ReadPosition:
@@ -255,13 +252,13 @@ class TableModel:
     # Learning
 
     def key(self, path: str, stdin_name: str | None = None) -> str:
-        """Return the name of an input in the records: its path relative to the model's folder."""
-        return self.records.key(path, self.path, stdin_name)
+        """Return the name of an input in the records."""
+        return input_key(path, self.path, stdin_name)
 
     def identify(self, source: Source, key: str) -> bool:
-        """Return whether an input was learned, completely or in part, under this or another name.
+        """Return whether an input was learned, completely or in part, under any name.
 
-        Its record gets the name ``key`` that it has now, as :meth:`key` returns it.
+        Its record gets its present name ``key``.
         """
         return self.records.identify(source, key, self.encoding, self.path) is not None
 
@@ -294,7 +291,7 @@ class TableModel:
         encoded, after = self.encode_new(
             chunk, key, old_classes if is_fitted else [], allow_overlap
         )
-        encoded = weighted(encoded, weight)
+        encoded = scale_weights(encoded, weight)
         self._prepare(chunk.source, encoded, after, old_classes)
         found: list[ScoredRows] = []
         if encoded.X.shape[0]:
@@ -333,10 +330,10 @@ class TableModel:
     def _learn_rows(
         self, chunk: Chunk, encoded: EncodedChunk, old_classes: list[Any], needs_scores: bool
     ) -> list[ScoredRows]:
-        """Let the estimator, which has ``old_classes``, learn rows, and update the window."""
+        """Learn rows after rows of ``old_classes``, and update the window of recent scores."""
         model, before, found = self.estimator, self.rows, list[ScoredRows]()
         had_sorted, after = model.has_sorted_labels, before + chunk.rows
-        # One thread: others parse meanwhile, and no bit depends on the number of cores.
+        # Other threads parse meanwhile, and no bit depends on the number of cores.
         with one_thread():
             parts = scored_parts(model, before, after, encoded, self.chunk_rows, needs_scores)
             for part, scored in parts:
@@ -377,7 +374,10 @@ class TableModel:
         if self.model is None:
             for option in MAPS & self.given.keys():
                 self.given[option] = widen_maps(self.given[option], names)
-            self.model = self._new_model(encoding)
+            if self.prototype is None:
+                self.model = new_model(typed_options(self.given, encoding.labels), encoding.columns)
+            else:
+                self.model = self.prototype.copy_unfitted()
         self.model.set_imputation(MeanImputation.of(*encoding.fill))
         auto = as_auto(self.model)
         if auto is not None and names:
@@ -388,14 +388,8 @@ class TableModel:
                 f"{MAX_CATEGORIES:,} different labels; is it the right column?"
             )
 
-    def _new_model(self, encoding: ColumnEncoder) -> Model:
-        """Return an estimator that has learned nothing yet."""
-        if self.prototype is None:
-            return new_model(typed(self.given, encoding.labels), encoding.columns)
-        return self.prototype.copy_unfitted()
-
     def _max_features(self) -> float:
-        """Return the features for whose moments of one class, and of a chunk, there is memory."""
+        """Return the number of features whose moments of one class and one chunk fit in memory."""
         limit = self.options.get("memory_limit")
         return math.sqrt((DEFAULT_MEMORY_LIMIT if limit is None else limit) / 16.0)
 
@@ -406,13 +400,13 @@ class TableModel:
     ) -> ColumnEncoder:
         """Raise if events cannot be learned with any label; return the encoder after them.
 
-        ``encoding`` has the types of all columns of events before them, and ``has_earlier`` states
-        whether there were other inputs.
+        ``encoding`` has the types of the columns of earlier events; ``has_earlier`` is true if
+        there were any.
         """
         label = encoding.columns.label
         if label in (chunk.offered or chunk.columns):
             raise DataError(
-                f"{chunk.source} has the column {label!r}, which is to come with the labels",
+                f"{chunk.source} has the column {label!r}, which belongs to the labels",
                 Suggestion("leave it out"),
                 Suggestion("learn the file as labeled rows: leave {} out", "id"),
             )
@@ -434,11 +428,10 @@ class TableModel:
         encoded = EncodedChunk(np.empty((chunk.rows, 0)), y, None, kept, {})
         self.require_labels(chunk, encoded, self.classes if self.is_fitted else [])
 
-    # Frames: all of them are one input in the records, of which the number of rows and a hash are
-    # recorded. They have no names and cannot be read again.
+    # All frames are one input in the records. They have no names and cannot be read again.
 
     def learn_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
-        """Learn the rows of a frame, with weights (n,) next to it, and return their number."""
+        """Learn the rows of a frame, with weights (n,), and return their number."""
         at = 0
         for chunk in self.chunks(source, FRAMES, ReadPosition()):
             part = None if weight is None else weight[at : at + chunk.rows]
@@ -449,8 +442,8 @@ class TableModel:
     def fit_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
         """Learn the rows of a frame in memory as the first ones, and return their number.
 
-        With ``calibrate`` they are cross-fitted, so that their order has no effect. An estimator
-        that averages learns them in a seeded random order, whose first rows fit its maps.
+        With ``calibrate`` they are cross-fitted, so that their order has no effect. An averaging
+        model learns them in a seeded random order, whose first rows fit its maps.
         """
         assert self.prototype is not None
         options = self.prototype.params.options
@@ -485,8 +478,7 @@ class TableModel:
         whole = _concatenate([part for part, _ in self._encode_again(source, weight)])
         if whole is not None:
             order = row_order(whole.X, whole.y, whole.weight)
-            w = None if whole.weight is None else whole.weight[order]
-            rows = whole._replace(X=whole.X[order], y=whole.y[order], weight=w)
+            rows = select_rows(whole, order)
             self._prepare(source.name, rows, self.encoding, [])
             n, found = len(rows.y), list[ScoredRows]()
             with one_thread():
@@ -527,7 +519,7 @@ class TableModel:
             encoded, after = self.encoding.learn(chunk, lenient=True)
             part = None if weight is None else weight[at : at + chunk.rows]
             at += chunk.rows
-            yield weighted(encoded, part), after
+            yield scale_weights(encoded, part), after
 
     def _following(self, chunk: Chunk) -> Chunk:
         """Return a chunk as the rows after those of all frames so far."""
@@ -538,22 +530,20 @@ class TableModel:
     # The end of a run
 
     def finish(self) -> bool:
-        """End a run that was not interrupted: labels learned until now are no longer new.
+        """End a run that was not interrupted, and return whether the model must be saved.
 
-        Return whether there is something to save.
+        Labels that were learned until now do not count as new later.
         """
         before = self.settled, self.positive
         self.settled = self.rows
-        if not self.is_fitted:
+        if self.is_fitted:
+            self.choose_positive(self.guards.positive)
+            self.guards.note_unseen(self.options, list(map(str, self.classes)))
+        else:
             self.positive = None
-            return self._is_amended or before != (self.settled, self.positive)
-        self.choose_positive(self.guards.positive)
-        if self.positive != before[1] and self.positive is not None:
-            self.notes["positive"] = Message(
-                f"the positive class is {str(self.positive)!r}",
-                Suggestion("choose another", "positive"),
-            )
-        self.guards.note_unseen(self.options, list(map(str, self.classes)))
+        if self.positive not in (None, before[1]):
+            text = f"the positive class is {str(self.positive)!r}"
+            self.notes["positive"] = Message(text, Suggestion("choose another", "positive"))
         return self._is_amended or before != (self.settled, self.positive)
 
     def choose_positive(self, wanted: str | None = None) -> None:
@@ -566,11 +556,7 @@ class TableModel:
             self.positive = rarest_class(counts) if len(counts) > 1 else None
 
 
-def _is_same_or_missing(source: str, path: str) -> bool:
-    return not os.path.exists(source) or os.path.samefile(source, path)
-
-
-def weighted(encoded: EncodedChunk, weight: Vector | None) -> EncodedChunk:
+def scale_weights(encoded: EncodedChunk, weight: Vector | None) -> EncodedChunk:
     """Return encoded rows whose weights are multiplied by weights (rows,) of all rows."""
     if weight is None:
         return encoded
@@ -591,7 +577,7 @@ def _concatenate(parts: list[EncodedChunk]) -> EncodedChunk | None:
 
 
 def with_placeholder_label(chunk: SomeChunk, columns: Columns) -> SomeChunk:
-    """Return events as rows with some label, so that they can be checked without their own."""
+    """Return events as rows with an arbitrary label, to be checked."""
     kept = {name: column for name, column in chunk.columns.items() if columns.is_needed(name)}
     text = columns.classes[0] if columns.classes else "0"
     kept[columns.label] = pa.array([text] * chunk.rows, pa.string())
@@ -604,7 +590,7 @@ def with_placeholder_label(chunk: SomeChunk, columns: Columns) -> SomeChunk:
 
 
 def rarest_class(counts: Mapping[Any, float]) -> Any:
-    """Return the label of the class of the fewest rows; of equal classes the last."""
+    """Return the label of the class of the fewest rows; of equal ones the last."""
     return min(reversed(list(counts)), key=lambda label: counts[label])
 
 
@@ -642,12 +628,12 @@ def learn_inputs(
     before_save: Callable[[bool], None] = lambda is_last: None,
     needs_scores: bool = False,
 ) -> dict[str, int]:
-    """Learn the new rows of several inputs, and save the model now and then, and at the end.
+    """Learn the new rows of several inputs, and save the model at intervals and at the end.
 
     ``inputs`` are sources with their names in the records. The model is saved every
-    ``checkpoint_every`` rows, rounded up to complete chunks; ``stop`` returns whether to save and
-    end. ``after_chunk`` gets each learned chunk, with progressive scores of its rows if it
-    ``needs_scores``, and ``before_save`` whether all rows were learned. Return the number of new
+    ``checkpoint_every`` rows, rounded up to complete chunks, and when ``stop`` returns true, which
+    ends the run. ``after_chunk`` gets each learned chunk, with progressive scores of its rows if it
+    ``needs_scores``, and ``before_save`` true if all rows were learned. Return the number of new
     rows of each input.
     """
     new: dict[str, int] = {}

@@ -27,7 +27,6 @@ from counterpoise.modelfile.engines import KINDS, pack, unpack
 from counterpoise.readers.byte_source import cannot_read
 from counterpoise.readers.chunk import PREFIX_LENGTHS, ReadPosition
 from counterpoise.solver.imputation import MeanImputation
-from counterpoise.tables.estimator import first_state
 from counterpoise.tables.records import (
     MAX_RECENT_SCORES,
     MAX_REPEAT_COUNT,
@@ -78,8 +77,9 @@ def contents_of(stored: TableModel) -> Contents:
 
 
 def _plain_record(record: Record) -> dict[str, Any]:
-    names = ("starts", "dropped", "times", "gone", "relabeled")
-    return {**asdict(record.mark), **{name: getattr(record, name) for name in names}}
+    """Return a record as JSON can hold it."""
+    values = {f.name: getattr(record, f.name) for f in fields(Record) if f.name != "mark"}
+    return {**asdict(record.mark), **values}
 
 
 def read_contents(path: str) -> Contents:
@@ -94,125 +94,108 @@ def read_fields(contents: Contents, path: str) -> dict[str, Any]:
     """Return the fields of the TableModel in a file, checked; ``path`` is its name in messages."""
     if contents.kind not in KINDS or contents.stream is None:
         raise ModelFileError(
-            f"{path} holds a {contents.kind} saved from Python, which does not say how columns "
-            f"become features; load it with {contents.kind}.load, or learn a model with "
+            f"{path} contains a {contents.kind} saved from Python, without the columns of its "
+            f"features; load it with {contents.kind}.load, or learn a model with "
             "TableClassifier or counterpoise learn"
         )
 
     def build() -> dict[str, Any]:
         model = unpack(replace(contents, stream=None, lists={}))
-        return _stream(contents, model, first_state(model))
+        return _stream(contents, model, model.reference_state)
 
     return modelfile.load_validated(path, build)
 
 
 def _stream(contents: Contents, model: Any, state: State) -> dict[str, Any]:
     """Return the fields of a TableModel, checked, given its model and a state of the features."""
-    classes = state.classes.labels.tolist()
-    stream: dict[str, Any] = contents.stream or {}
-    wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "unlearned"}
-    _check({"an unexpected stream": set(stream) - {"window"} == {*wanted, "apart"}})
-    features = tuple(Feature(*map(_text, f)) for f in contents.lists["features"])
+    stream, lists = contents.stream or {}, contents.lists
+    names = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "unlearned"}
+    check_file(set(stream) - {"window"} == {*names, "apart"}, "an unexpected stream")
+    check_file(set(lists) - {"recent", "held"} == {"features"}, "names that are not features")
+    features = tuple(Feature(*map(_text, feature)) for feature in lists["features"])
+    check_file(len(set(features)) == len(features) == state.n_inputs, "the wrong features")
     encoding = _encoding(stream["encoding"], features)
-    label_type = int if encoding.labels == "int" else str
+    is_filled = state.fill == MeanImputation.of(*encoding.fill)
+    check_file(is_filled, "missing values that are imputed otherwise")
+    is_listed = sorted(stream["order"]) == sorted(stream["inputs"])
+    check_file(is_listed, "inputs that disagree")
     records = Records((_text(key), _record(stream["inputs"][key])) for key in stream["order"])
-    rows, settled, unlearned = records.rows, stream["settled"], stream["unlearned"]
-    chunk_rows, positive, apart = stream["chunk_rows"], stream["positive"], stream["apart"]
-    window = _window(stream["window"], rows + unlearned) if "window" in stream else None
+    _check_integer(stream["chunk_rows"], "an invalid chunk size", 1, 10**7)
+    _check_integer(stream["settled"], "an invalid number of settled rows", 0, records.rows)
+    _check_integer(stream["unlearned"], "an invalid number of unlearned rows")
+    apart, window = stream["apart"], stream.get("window")
+    is_valid = set(apart) == {"rows", "hashes"} and isinstance(apart["hashes"], list)
+    check_file(is_valid, "an invalid count of rows apart")
+    _check_integer(apart["rows"], "an invalid count of rows apart", 1 - 2**63)
+    unfiled = UnfiledRows(apart["rows"], tuple(map(_text, apart["hashes"])))
     labels = [label for record in records.values() for label, _ in record.relabeled]
     if window is not None:
+        window = _window(window, records.rows + stream["unlearned"])
         labels += [label for count in window.counts for label in count[:2]]
-    _check(
-        {
-            "an invalid chunk size": _is_integer(chunk_rows, 1, 10**7),
-            "names that are not those of its features": set(contents.lists) - {"recent", "held"}
-            == {"features"},
-            "the wrong features": len(set(features)) == len(features) == state.n_inputs,
-            "missing values that are filled otherwise": state.fill
-            == MeanImputation.of(*encoding.fill),
-            "labels of another type": {*map(type, labels)} <= {label_type}
-            and {isinstance(label, str) for label in classes} <= {encoding.labels in TEXT_LABELS},
-            "inputs that disagree": sorted(stream["order"]) == sorted(stream["inputs"]),
-            "an invalid number of settled rows": _is_integer(settled, 0, rows),
-            "an invalid number of unlearned rows": _is_integer(unlearned),
-            "an invalid count of rows apart": set(apart) == {"rows", "hashes"}
-            and _is_integer(apart["rows"], 1 - 2**63)
-            and isinstance(apart["hashes"], list),
-            "an invalid positive class": positive is None
-            or (type(positive), positive) in [(type(label), label) for label in classes],
-        }
-    )
-    unfiled = UnfiledRows(apart["rows"], tuple(map(_text, apart["hashes"])))
+    classes = state.classes.labels.tolist()
+    is_typed = {*map(type, labels)} <= {int if encoding.labels == "int" else str}
+    is_typed &= {isinstance(label, str) for label in classes} <= {encoding.labels in TEXT_LABELS}
+    check_file(is_typed, "labels of another type")
+    positive = stream["positive"]
+    is_class = (type(positive), positive) in [(type(label), label) for label in classes]
+    check_file(positive is None or is_class, "an invalid positive class")
     return {
-        "model": model, "encoding": encoding, "records": records, "chunk_rows": chunk_rows,
-        "positive": positive, "settled": settled, "window": window, "unlearned": unlearned,
-        "recent": _recent(contents.lists.get("recent"), len(classes)), "apart": unfiled,
-        "held": _held(contents.lists.get("held"), len(features), records, unfiled),
+        "model": model, "encoding": encoding, "records": records, "positive": positive,
+        **{name: stream[name] for name in ("chunk_rows", "settled", "unlearned")},
+        "window": window, "recent": _recent(lists.get("recent"), len(classes)), "apart": unfiled,
+        "held": _feature_counts(lists.get("held"), len(features), records, unfiled),
     }  # fmt: skip
 
 
-def _check(conditions: Mapping[str, bool]) -> None:
-    """Raise unless all conditions hold; their names are the problems."""
-    for problem, is_met in conditions.items():
-        if not is_met:
-            check_file(False, problem)
-
-
-def _is_integer(value: Any, low: int = 0, high: int = 2**63 - 1) -> bool:
-    return type(value) is int and low <= value <= high
+def _check_integer(value: Any, problem: str, low: int = 0, high: int = 2**63 - 1) -> None:
+    """Raise the problem, about the file, unless a value is an integer between two others."""
+    check_file(type(value) is int and low <= value <= high, problem)
 
 
 def _encoding(plain: Mapping[str, Any], features: tuple[Feature, ...]) -> ColumnEncoder:
     """Return the checked encoder of features."""
-    _check(
-        {
-            "features of an unknown kind": {f.kind for f in features} <= {*FEATURE_NAMES},
-            "an unexpected encoding": set(plain) - {"bases"} == {"columns", "kinds", "labels"},
-            "unexpected columns": set(plain["columns"]) == {f.name for f in fields(Columns)},
-        }
-    )
+    check_file(set(plain) - {"bases"} == {"columns", "kinds", "labels"}, "an unexpected encoding")
     values, kinds, bases = dict(plain["columns"]), plain["kinds"], plain.get("bases", {})
+    check_file(set(values) == {f.name for f in fields(Columns)}, "unexpected columns")
     for name in ("only", "classes"):
-        _check({f"an invalid list of columns: {name}": isinstance(values[name], list)})
+        check_file(isinstance(values[name], list), f"an invalid list of columns: {name}")
         values[name] = tuple(map(_text, values[name]))
     try:
         values["roles"] = parse_roles(values["roles"])
     except DataError as error:
         check_file(False, str(error))
+    _check_integer(values["seed"], "an invalid seed", 0, 2**32 - 1)
     missing, time_format = values["missing"], values["time_format"]
+    is_rule = missing in MISSING_RULES and ("bases" in plain) == (missing == "mean")
+    check_file(is_rule, "an invalid rule for missing values")
+    check_file(bool(_text(values["label"])), "no label column")
+    check_file(values["decimal"] in (".", ","), "an invalid decimal sign")
+    check_file(time_format is None or "%" in _text(time_format), "an invalid format of dates")
     columns = Columns(**values)
-    _check(
-        {
-            "an invalid seed": _is_integer(values["seed"], 0, 2**32 - 1),
-            "an invalid rule for missing values": missing in MISSING_RULES
-            and ("bases" in plain) == (missing == "mean"),
-            "no label column": bool(_text(values["label"])),
-            "an invalid decimal sign": values["decimal"] in (".", ","),
-            "an invalid format of dates": time_format is None or "%" in _text(time_format),
-            "columns of an unknown kind": all(kind in COLUMN_KINDS for kind in kinds.values()),
-            "a hashed column without buckets": all(
-                name in columns.buckets for name, kind in kinds.items() if kind == "hash"
-            ),
-            "labels of an unknown kind": plain["labels"] in (None, "int", *TEXT_LABELS),
-            "impossible values for what is missing": set(bases) <= set(kinds)
-            and all(type(base) is float and abs(base) <= MAX_ABS_VALUE for base in bases.values()),
-        }
-    )
+    check_file(all(kind in COLUMN_KINDS for kind in kinds.values()), "columns of an unknown kind")
+    hashed = {name for name, kind in kinds.items() if kind == "hash"}
+    check_file(hashed <= set(columns.buckets), "a hashed column without buckets")
+    check_file(plain["labels"] in (None, "int", *TEXT_LABELS), "labels of an unknown kind")
+    is_base = all(type(base) is float and abs(base) <= MAX_ABS_VALUE for base in bases.values())
+    check_file(set(bases) <= set(kinds) and is_base, "impossible values for missing ones")
+    check_file({f.kind for f in features} <= {*FEATURE_NAMES}, "features of an unknown kind")
     encoding = ColumnEncoder(columns, kinds, features, plain["labels"], bases)
-    _check({"features of other columns": all(fits(feature, encoding) for feature in features)})
+    check_file(all(fits(feature, encoding) for feature in features), "features of other columns")
     return encoding
 
 
-def _held(
+def _feature_counts(
     plain: list[Any] | None, d: int, records: dict[str, Record], apart: UnfiledRows
 ) -> Counts | None:
     """Return the checked counts of rows that have each feature."""
     if plain is None:
         return None
+    problem = "impossible counts of its features"
     limit = sum(record.mark.rows * record.times for record in records.values())
     limit += max(apart.rows, 0)
-    good = len(plain) == d and all(_is_integer(n, 0, limit) for n in plain)
-    _check({"impossible counts of its features": good and limit < 2**63})
+    check_file(len(plain) == d and limit < 2**63, problem)
+    for count in plain:
+        _check_integer(count, problem, 0, limit)
     return np.array(plain, dtype=np.int64)
 
 
@@ -220,62 +203,57 @@ def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
     """Return the checked scores of the last rows."""
     if plain is None:
         return None
-    good = len(plain) == (1 if classes == 2 else classes) and classes > 1
+    is_valid = len(plain) == (1 if classes == 2 else classes) and classes > 1
     for column in plain:
-        good = good and isinstance(column, list) and {*map(type, column)} == {float}
-        good = good and len(column) == len(plain[0]) <= MAX_RECENT_SCORES
-    _check({"malformed scores": good})
+        is_valid = is_valid and isinstance(column, list) and {*map(type, column)} == {float}
+        is_valid = is_valid and len(column) == len(plain[0]) <= MAX_RECENT_SCORES
+    check_file(is_valid, "malformed scores")
     result = np.array(plain).T
-    _check({"scores that are not finite": bool(np.isfinite(result).all())})
+    check_file(bool(np.isfinite(result).all()), "scores that are not finite")
     return result
 
 
 def _record(plain: dict[str, Any]) -> Record:
     """Return the checked record of an input."""
     names = {f.name for f in (*fields(ReadPosition), *fields(Record)) if f.name != "mark"}
-    _check({"an unexpected record of an input": set(plain) == names})
-    rows, starts = plain["rows"], plain["starts"]
-    counts = ("rows", "size", "dropped")
-    _check({f"an invalid number of {name}": _is_integer(plain[name]) for name in counts})
+    check_file(set(plain) == names, "an unexpected record of an input")
+    rows, starts, times = plain["rows"], plain["starts"], plain["times"]
+    for name in ("rows", "size", "dropped"):
+        _check_integer(plain[name], f"an invalid number of {name}")
+    is_valid = type(plain["cut"]) is bool and plain["dropped"] <= rows
+    is_valid = is_valid and isinstance(starts, list) and len(starts) <= len(PREFIX_LENGTHS)
+    check_file(is_valid, "an invalid record")
+    _check_integer(times, "an input that was learned impossibly often", 1, MAX_REPEAT_COUNT)
     gone = _ranges(plain["gone"], rows)
     relabeled = tuple((label, _ranges(ranges, rows)) for label, ranges in plain["relabeled"])
-    every = sorted(one for _, ranges in (("", gone), *relabeled) for one in ranges)
-    _check(
-        {
-            "an invalid record": type(plain["cut"]) is bool
-            and plain["dropped"] <= rows
-            and isinstance(starts, list)
-            and len(starts) <= len(PREFIX_LENGTHS),
-            "an input that was learned impossibly often": _is_integer(
-                plain["times"], 1, MAX_REPEAT_COUNT
-            ),
-            "rows that were relabeled twice": all(a[1] <= b[0] for a, b in pairwise(every)),
-        }
-    )
+    ordered = sorted(one for _, ranges in (("", gone), *relabeled) for one in ranges)
+    is_disjoint = all(a[1] <= b[0] for a, b in pairwise(ordered))
+    check_file(is_disjoint, "rows that were relabeled twice")
     mark = ReadPosition(rows, plain["size"], _text(plain["hash"]), plain["cut"])
-    hashes = tuple(map(_text, starts))
-    return Record(mark, hashes, plain["dropped"], plain["times"], gone, relabeled)
+    return Record(mark, tuple(map(_text, starts)), plain["dropped"], times, gone, relabeled)
 
 
 def _ranges(plain: list[Any], rows: int) -> Ranges:
     """Return checked ranges of rows."""
     ranges = tuple((start, stop) for start, stop in plain)
     ends = [end for one in ranges for end in one]
-    good = all(_is_integer(end, 0, rows) for end in ends) and ends == sorted(set(ends))
-    _check({"invalid rows": good})
+    for end in ends:
+        _check_integer(end, "invalid rows", 0, rows)
+    check_file(ends == sorted(set(ends)), "invalid rows")
     return ranges
 
 
 def _window(plain: dict[str, Any], rows: int) -> Window:
     """Return the scores since the last line of a metrics file, checked except for label types."""
-    counts = tuple((true, guess, n) for true, guess, n in plain["counts"])
-    good = set(plain) == {"rows", "counts"} and _is_integer(plain["rows"], 0, rows)
-    _check({"an invalid window": good and all(_is_integer(count[2], 1) for count in counts)})
+    check_file(set(plain) == {"rows", "counts"}, "an invalid window")
+    _check_integer(plain["rows"], "an invalid window", 0, rows)
+    counts = tuple((true, predicted, n) for true, predicted, n in plain["counts"])
+    for *_, n in counts:
+        _check_integer(n, "an invalid window", 1)
     return Window(plain["rows"], counts)
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        check_file(False, "something that is not text where text belongs")
-    result: str = value
-    return result
+    """Return a value, which must be text."""
+    check_file(isinstance(value, str), "a value that must be text, and is not")
+    return str(value)

@@ -32,43 +32,38 @@ from counterpoise.tables.scoring import CHUNK_ROWS, class_ranks, ranking_scores
 
 @contextmanager
 def open_writer(path: str | None, format: str) -> Iterator[TableWriter]:  # noqa: A002
-    """Open where tables go: standard output (None), or a file that appears when it is whole.
+    """Open a writer to standard output (None), or to a file that appears when it is complete.
 
     The format is "csv", "tsv", "jsonl" or "parquet".
     """
-    with (
-        nullcontext(sys.stdout.buffer) if path is None else atomic_write(path, "the output") as file
-    ):
-        result = TableWriter(file, format, live=path is None)
+    target: Any = (
+        nullcontext(sys.stdout.buffer) if path is None else atomic_write(path, "the output")
+    )
+    with target as file:
+        result = TableWriter(file, format, is_live=path is None)
         try:
             yield result
         except BaseException:
-            result.finish(whole=False)
+            result.abort()
             raise
-        result.finish(whole=True)
+        result.close()
 
 
 class TableWriter:
-    """Writes tables of predictions into an open file."""
+    """Writer of tables of predictions into an open file."""
 
-    def __init__(self, file: Any, format: str, live: bool) -> None:  # noqa: A002
-        self.format = format
-        self._names: list[str] | None = None
+    def __init__(self, file: Any, format: str, is_live: bool) -> None:  # noqa: A002
+        self.format, self.names = format, list[str]()  # names of the columns of the first table
+        self._file, self._is_live = file, is_live
         self._parquet: Any = None
-        self._file, self._live = file, live
-
-    @property
-    def begun(self) -> bool:
-        """Whether anything was written."""
-        return self._names is not None
 
     def write(self, table: pa.Table) -> None:
         """Write the rows of a table."""
-        first = not self.begun
-        if first:
-            self._names = table.column_names
+        is_first = not self.names
+        if is_first:
+            self.names = table.column_names
         elif self.format != "jsonl":
-            table = self._aligned(table)
+            table = self._align(table)
         if self.format == "parquet":
             if self._parquet is None:
                 self._parquet = pa.parquet.ParquetWriter(self._file, table.schema)
@@ -79,49 +74,48 @@ class TableWriter:
                     f"a column changed its type ({error})", Suggestion("use {}", "to", "csv")
                 ) from None
             return
-        data = _json_lines(table) if self.format == "jsonl" else _csv(table, first, self.format)
+        data = _json_lines(table) if self.format == "jsonl" else _csv(table, is_first, self.format)
         self._file.write(data)
-        if self._live:
+        if self._is_live:
             self._file.flush()
 
-    def _aligned(self, table: pa.Table) -> pa.Table:
-        """Columns in the order of the header; what is not there is empty."""
-        names = self._names or []
-        more = [name for name in table.column_names if name not in names]
+    def _align(self, table: pa.Table) -> pa.Table:
+        """Return a table with the columns of the header; those that it does not have are empty."""
+        more = [name for name in table.column_names if name not in self.names]
         if more:
             raise DataError(
                 f"column {more[0]!r} appeared after the header was written",
                 Suggestion("carry columns along by name", "carry"),
                 Suggestion("use {}", "output_format", "jsonl"),
             )
-        nothing = pa.nulls(table.num_rows, pa.string())
-        there = set(table.column_names)
-        return pa.table({name: table[name] if name in there else nothing for name in names})
+        empty = dict.fromkeys(self.names, pa.nulls(table.num_rows, pa.string()))
+        return pa.table(empty | dict(zip(table.column_names, table.columns, strict=True)))
 
-    def finish(self, whole: bool) -> None:
-        """Write the end of the file, unless it is incomplete."""
-        if self._parquet is None:
-            return
-        if whole:
+    def close(self) -> None:
+        """Write the end of the file."""
+        if self._parquet is not None:
             self._parquet.close()
-        else:
-            self._parquet.is_open = False  # or its footer would be written one day
+
+    def abort(self) -> None:
+        """Leave the file incomplete."""
+        if self._parquet is not None:
+            self._parquet.is_open = False  # else its footer would be written later
 
 
 def _csv(table: pa.Table, header: bool, kind: str) -> bytes:
-    """Lines of text, with quotes around the cells that need them and no others."""
+    """Return lines of text, with quotes around the cells that need them."""
     delimiter = "\t" if kind == "tsv" else ","
     out = io.StringIO()
     if header:
         csv.writer(out, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
-    cells = [_quoted(column.cast(pa.string()), delimiter) for column in table.columns]
+    cells = [_quote(column.cast(pa.string()), delimiter) for column in table.columns]
     lines = pc.binary_join_element_wise(*cells, delimiter, null_handling="replace")
     out.write("\n".join(lines.to_pylist()))
     out.write("\n" if len(lines) else "")
     return out.getvalue().encode()
 
 
-def _quoted(column: Any, delimiter: str) -> Any:
+def _quote(column: Any, delimiter: str) -> Any:
     special = pc.match_substring_regex(column, f'[{delimiter}"\r\n]').fill_null(False)
     if not pc.any(special).as_py():
         return column
@@ -139,26 +133,26 @@ def _json_lines(table: pa.Table) -> bytes:
     return "".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist()).encode()
 
 
-def explanation_columns(reasons: Explanation, k: int, sign: float = 1.0) -> list[Any]:
-    """Return the k largest contributions of each row and their shares, arrays of shape (n,).
+def explanation_columns(explanation: Explanation, k: int, sign: float = 1.0) -> list[Any]:
+    """Return the columns of the k largest contributions of each row and their shares, (n,) each.
 
     A share is the contribution over the sum of the absolute values of all contributions. It is
     positive where the column raises the score: of two classes the score of the second one times
     ``sign``, of several that of the predicted class.
     """
-    names, values = reasons.top(k)
-    size = np.abs(reasons.decisive).sum(axis=1, keepdims=True)
+    names, values = explanation.top(k)
+    size = np.abs(explanation.decisive).sum(axis=1, keepdims=True)
     shares: Matrix = np.divide(sign * values, size, out=np.zeros_like(values), where=size > 0)
-    found: list[Any] = []
-    for i in range(k):
-        there = i < names.shape[1]
-        found.append(pa.array(names[:, i] if there else [None] * len(size), pa.string()))
-        found.append(pa.array(shares[:, i] if there else [None] * len(size), pa.float64()))
-    return found
+    result: list[Any] = []
+    for name, share in zip(names.T, shares.T, strict=True):
+        result += pa.array(name, pa.string()), pa.array(share, pa.float64())
+    missing = [pa.nulls(len(size), kind) for kind in (pa.string(), pa.float64())]
+    result += missing * (k - names.shape[1])
+    return result
 
 
 class Predictor:
-    """Turns chunks of rows into tables of predictions."""
+    """Predictions of chunks of rows as tables."""
 
     def __init__(
         self,
@@ -173,12 +167,12 @@ class Predictor:
         self.learned = self.scorer.model
         self.alerts, self.carry = alerts, carry
         self._needed = () if alerts is None else alerts.columns
-        # Rows, those without a prediction, and those that have none of the model's columns
-        self.rows = self.skipped = self.bare = 0
-        # Values of no learned category, and missing ones where none was before, by column
-        self.unknown, self.blank = Counter[str](), Counter[str]()
-        # Columns that the model has not learned, and learned columns that were 0
-        self.strange, self.lacking = dict[str, None](), dict[str, None]()
+        self.rows = self.skipped = 0  # all rows, and those without a prediction
+        self.bare = 0  # rows that have none of the columns of the model
+        self.unknown = Counter[str]()  # values of categories that were not learned, by column
+        self.blank = Counter[str]()  # missing values where none was before, by column
+        self.strange = dict[str, None]()  # columns that the model has not learned
+        self.lacking = dict[str, None]()  # learned columns that were 0
         self._apart = None if ignore_unknown else (*(carry or ()), *self._needed)
         self._labels = self.learned.labels
         self._classes = self._labels.tolist()
@@ -192,13 +186,13 @@ class Predictor:
         self._outputs += [] if alerts is None else ["alert"]
         self._outputs += [f"{name}_{i + 1}" for i in range(explain) for name in ("reason", "share")]
 
-    def wanted(self, name: str) -> bool:
+    def is_needed(self, name: str) -> bool:
         """Return whether a column of the input is needed."""
         apart = self.carry is None or name in self.carry or name in self._needed
         return apart or self.scorer.encoding.knows(name)
 
     def table(self, chunk: Chunk) -> pa.Table:
-        """Return predictions of a chunk, a row for each; null where there can be none."""
+        """Return predictions of all rows of a chunk, null for rows without one."""
         encoded, f = self.scorer.score(chunk, self._apart)
         scores = self.scorer.scores
         n, kept = chunk.rows, encoded.kept
@@ -210,7 +204,7 @@ class Predictor:
         self.lacking |= dict.fromkeys(encoded.lacking)
         self.unknown.update(encoded.unknown)
         self.blank.update(encoded.blank)
-        columns = self._carried(chunk)
+        columns = self._carried_columns(chunk)
         if kept.any():
             features = self.scorer.encoding.features
             self.outlying.count(self.learned.reference_state, features, encoded.X, kept, chunk)
@@ -246,7 +240,7 @@ class Predictor:
         columns |= dict.fromkeys(texts, pa.array([], pa.string()))
         return pa.table({**columns, "prediction": pa.array(self._labels[:0])})
 
-    def _carried(self, chunk: Chunk) -> dict[str, pa.Array]:
+    def _carried_columns(self, chunk: Chunk) -> dict[str, pa.Array]:
         names = list(chunk.columns) if self.carry is None else self.carry
         lacking = [name for name in names if name not in chunk.columns and chunk.table]
         if lacking:
@@ -258,22 +252,21 @@ class Predictor:
                 Suggestion("rename it"),
                 Suggestion("carry other columns along", "carry"),
             )
-        nothing = pa.nulls(chunk.rows, pa.string())
-        return {name: chunk.columns.get(name, nothing) for name in names}
+        empty = pa.nulls(chunk.rows, pa.string())
+        return {name: chunk.columns.get(name, empty) for name in names}
 
 
 def _insert_nulls(values: Any, kept: Any) -> pa.Array:
-    """Values of the rows that were kept, null elsewhere."""
+    """Return values of the rows that were kept, null for others."""
     if kept.all():
         return pa.array(values)
-    place = np.cumsum(kept) - 1
-    return pa.array(values).take(pa.array(np.where(kept, place, 0), mask=~kept))
+    return pa.array(values).take(pa.array(np.maximum(np.cumsum(kept) - 1, 0), mask=~kept))
 
 
 def flag_top(tables: Iterable[pa.Table], rule: TopPerDay) -> Iterator[pa.Table]:
-    """Yield tables of predictions with their alerts, after all of them were ranked.
+    """Yield tables of predictions with their alerts, after all rows were ranked.
 
-    They wait in a temporary file, so that memory stays constant.
+    A temporary file stores the tables, so that memory stays constant.
     """
     count = first = 0
     with tempfile.TemporaryFile() as file:
@@ -296,7 +289,7 @@ def flag_top(tables: Iterable[pa.Table], rule: TopPerDay) -> Iterator[pa.Table]:
 def predict(predictor: Predictor, source: Source, rows: int = CHUNK_ROWS) -> Iterator[pa.Table]:
     """Yield predictions of an input, in chunks of ``rows`` rows."""
     scorer = predictor.scorer
-    # Numbers that are carried along are read as text, to be as they are written.
+    # Numbers that are carried along are read as text, so that no digit changes.
     carried = scorer.encoding.kinds if predictor.carry is None else predictor.carry
-    for chunk in scorer.read_chunks(source, rows, predictor.wanted, as_text=carried):
+    for chunk in scorer.read_chunks(source, rows, predictor.is_needed, as_text=carried):
         yield predictor.table(chunk)

@@ -51,7 +51,7 @@ def add_rows(ranges: Ranges, rows: Iterable[int]) -> Ranges:
     return tuple(result)
 
 
-def without(ranges: Ranges, rows: Iterable[int]) -> Ranges:
+def remove_rows(ranges: Ranges, rows: Iterable[int]) -> Ranges:
     """Return ranges without some rows, by their numbers."""
     removed = sorted(set(rows))
     result: list[tuple[int, int]] = []
@@ -74,14 +74,11 @@ class Record:
     """Record of the rows that were learned from one input."""
 
     mark: ReadPosition = field(default_factory=ReadPosition)  # how far it was read
-    # hashes of its first rows, by which it is identified under another name
-    starts: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()  # hashes of its first rows, which identify it
     dropped: int = 0  # rows that were left out because values are missing
-    # how often its rows count: models that have both learned it may have been merged
-    times: int = 1
-    gone: Ranges = ()  # ranges of rows, counted from 0, that were unlearned since
-    # rows that now count with another label than the input has, by their present label
-    relabeled: tuple[tuple[Any, Ranges], ...] = ()
+    times: int = 1  # number of merged models that have learned it
+    gone: Ranges = ()  # rows that were unlearned since
+    relabeled: tuple[tuple[Any, Ranges], ...] = ()  # rows by their present label, if it was changed
 
     def begins_like(self, starts: tuple[str, ...]) -> bool:
         """Return whether an input with these hashes of its first rows begins like this one."""
@@ -93,39 +90,39 @@ class UnfiledRows(NamedTuple):
     """Rows that were learned or unlearned separately from the inputs."""
 
     rows: int = 0  # rows learned minus rows unlearned
-    # of rows that were unlearned from pipes, to detect them the second time
-    hashes: tuple[str, ...] = ()
+    hashes: tuple[str, ...] = ()  # of unlearned pipes, which cannot be unlearned twice
 
 
 class Window(NamedTuple):
-    """Progressive scores of rows that no line of a metrics file is about yet."""
+    """Progressive scores of rows after the last line of a metrics file."""
 
     rows: int  # rows that had ever been learned when the last line was written
-    # true label, predicted label, and how often since then
-    counts: tuple[tuple[Any, Any, int], ...] = ()
+    counts: tuple[tuple[Any, Any, int], ...] = ()  # true label, predicted label, number of rows
 
 
-def input_key(path: str, model: str) -> str:
-    """Return the name of a file in the records of a model: its path relative to the model's folder.
+def input_key(path: str, owner: str, stdin_name: str | None = None) -> str:
+    """Return the name of an input in the records of the file ``owner``.
 
-    It never begins with ``-``, as the name of standard input does.
+    A file has its path relative to the folder of that one; only standard input begins with ``-``.
     """
+    if path == "-":
+        return f"- {stdin_name}" if stdin_name else "-"
     real = os.path.realpath(path)
     if os.path.exists(path) and not os.path.exists(real):  # /dev/fd/63: a pipe has no name
         real = os.path.abspath(path)
     try:
-        key = os.path.relpath(real, os.path.dirname(os.path.realpath(model)))
+        key = os.path.relpath(real, os.path.dirname(os.path.realpath(owner)))
     except ValueError:  # on another drive
         key = real
     return os.path.join(".", key) if key.startswith("-") else key
 
 
 def cannot_unlearn_error(path: str) -> DataError:
-    """Return the error that a model which chooses cannot unlearn."""
+    """Return the error that an averaging model cannot unlearn."""
     return DataError(
-        f"{path} holds a model that chooses by itself: the rows that it keeps, and by which it "
-        "chooses, depend on their order, so that it cannot unlearn",
-        Suggestion("learn one that begins with its choice: {}", "feature_map", path),
+        f"{path} contains an averaging model, which cannot unlearn: the rows that it stores depend "
+        "on the order of all rows",
+        Suggestion("learn a model that begins with its best candidate: {}", "feature_map", path),
     )
 
 
@@ -158,13 +155,6 @@ class Records(dict[str, Record]):
             (record.mark.rows - record.dropped - count(record.gone)) * record.times
             for record in self.values()
         )
-
-    @staticmethod
-    def key(path: str, owner: str, stdin_name: str | None = None) -> str:
-        """Return the name of an input in the records of a file ``owner``."""
-        if path == "-":
-            return f"- {stdin_name}" if stdin_name else "-"
-        return input_key(path, owner)
 
     def position(self, key: str) -> ReadPosition:
         """Return how far an input was read."""
@@ -210,14 +200,14 @@ class Records(dict[str, Record]):
         ``owner`` is the model or ledger file, and ``present`` the inputs of the same command by
         name, which keep their records. Return the former name; None if it was never learned.
         """
-        other = self._find(source, key, encoding, owner, present)
-        if other is not None and other != key:
-            displaced = other if not other.startswith("-") else f"{key} before"
-            swap = {other: key, key: displaced}
+        former = self._find(source, key, encoding, owner, present)
+        if former is not None and former != key:
+            displaced = former if not former.startswith("-") else f"{key} before"
+            swap = {former: key, key: displaced}
             renamed = {swap.get(name, name): one for name, one in self.items()}
             self.clear()
             self.update(renamed)
-        return other
+        return former
 
     def new_inputs(
         self,
@@ -227,10 +217,9 @@ class Records(dict[str, Record]):
         stop: Callable[[], bool],
         allow_overlap: bool,
     ) -> Iterator[tuple[Source, str, str | None]]:
-        """Yield inputs with their names and, if they had one, their other names until now.
+        """Yield inputs with their names and their former names, until ``stop`` returns true.
 
-        Unless they may overlap, they are identified by their content before. After ``stop`` has
-        returned true no input follows.
+        Unless they may overlap, inputs are identified by their content.
         """
         inputs = list(inputs)
         present = {key: source for source, key in inputs}
@@ -263,11 +252,10 @@ class Records(dict[str, Record]):
                 continue
             named = (present or {}).get(other)
             if named is not None and os.path.isfile(named.path):
-                left = named.left
-                still = record.begins_like(named.starts(wanted))
+                left, is_unchanged = named.left, record.begins_like(named.starts(wanted))
                 named.left = left
-                if still:
-                    continue  # that one is here too, under its own name
+                if is_unchanged:
+                    continue  # the other input is present too, under its own name
             elif present is not None and _may_be_coincidence(
                 source, os.path.join(folder, other), record.mark, encoding
             ):
@@ -279,10 +267,9 @@ class Records(dict[str, Record]):
 def read_ahead(
     chunks: Iterator[Chunk], source: Source, stop: Callable[[], bool]
 ) -> Iterator[Chunk]:
-    """Yield the chunks of an input, which another thread reads.
+    """Yield the chunks of an input, which another thread reads, until ``stop`` returns true.
 
-    ``stop`` returns whether to end, at the end of each chunk and while no data arrives. No chunk
-    follows after it was true, not even the rest of a pipe that has ended.
+    ``stop`` is called at the end of each chunk and while no data arrives.
     """
     patience = 0.0 if is_regular_file(source.path) else SIGNAL_GRACE_SECONDS
     try:
@@ -296,10 +283,10 @@ def read_ahead(
 
 
 def _stops_soon(stop: Callable[[], bool], patience: float) -> bool:
-    """Return whether to end, if necessary after a moment.
+    """Return whether ``stop`` returns true within ``patience`` seconds.
 
-    Ctrl-C goes to a whole pipeline. The process that writes into it may end in the middle of a row,
-    and the end of the pipe may be noticed here before the signal.
+    Ctrl-C is sent to all processes of a pipeline. The writer may end in the middle of a row, and
+    the end of the pipe may be read here before the signal arrives.
     """
     until = time.monotonic() + patience
     while not stop():
@@ -325,7 +312,7 @@ def is_prefix(
 def read_also(
     source: Source, wanted: Callable[[str], bool], names: Iterable[str | None]
 ) -> Callable[[str], bool]:
-    """Return which columns to read: those wanted and others, on which no hash depends."""
+    """Return a function that selects wanted columns and others, which do not change any hash."""
     more = frozenset(name for name in names if name is not None and not wanted(name))
     if isinstance(source, ColumnarSource):
         source.unhashed = more
@@ -347,20 +334,19 @@ def _may_be_coincidence(
         return False
     with open(path, "rb") as one, open(source.path, "rb") as two:
         if one.read(mark.size) != two.read(mark.size):
-            return False  # it is that one, moved, and another has its name now
+            return False  # the other input was moved, and another file has its name now
     left, columns = source.left, encoding.columns
     kinds = columns.read({**columns.explicit_types, **encoding.kinds})
     first = next(iter(source.chunks(mark.rows + 1, ReadPosition(), kinds, columns.is_needed)), None)
     source.left = left
-    return first is not None and first.rows > mark.rows  # or it is a copy
+    return first is not None and first.rows > mark.rows  # else it is a copy
 
 
 @dataclass(frozen=True)
 class RowFilter:
     """Conditions that a row must meet, all of them."""
 
-    # values that each column must equal, all of them. Numbers are compared as numbers, integers as
-    # integers of any size
+    # values that each column must equal, all of them; integers of any size are compared exactly
     values: Mapping[str, tuple[str, ...]]
 
     def kinds(self, kinds: Mapping[str, str]) -> dict[str, str]:
@@ -368,14 +354,14 @@ class RowFilter:
         large = {name for name, values in self.values.items() if any(map(_is_large, values))}
         return {name: kind for name, kind in kinds.items() if name not in large}
 
-    def of(self, chunk: Chunk) -> Flags:
-        """Return which rows of a chunk are meant, (rows,); each column must be there."""
+    def select(self, chunk: Chunk) -> Flags:
+        """Return which rows of a chunk meet them, (rows,); a table must have each column."""
         for name in self.values if chunk.table else ():
             column_of(chunk, name, "where")
-        return self.among(chunk.columns, chunk.rows)
+        return self.match(chunk.columns, chunk.rows)
 
-    def among(self, columns: Mapping[str, Any], rows: int) -> Flags:
-        """Return which rows of columns are meant, (rows,); none where a column is not there."""
+    def match(self, columns: Mapping[str, Any], rows: int) -> Flags:
+        """Return which rows of columns meet them, (rows,); none where a column does not exist."""
         result = np.ones(rows, dtype=bool)
         for name, values in self.values.items():
             for value in values:
@@ -390,7 +376,7 @@ def _equals(column: Any, value: str) -> Flags:
         try:
             number = float(value) if pa.types.is_floating(kind) else _integer(value)
             same = pc.equal(column, pa.scalar(number, kind))
-        except (ValueError, OverflowError):  # not such a number, or not one of this type
+        except (ValueError, OverflowError):  # not a number of this type
             return np.zeros(len(column), dtype=bool)
     else:
         same = pc.equal(column.cast(pa.string()), value)
@@ -398,7 +384,7 @@ def _equals(column: Any, value: str) -> Flags:
 
 
 def _integer(value: str) -> int:
-    """Return the integer that a text is, such as 5, 5.0 or 5e3; raise ValueError if it is none."""
+    """Return the integer of a text such as 5, 5.0 or 5e3; raise ValueError for other text."""
     try:
         return int(value)
     except ValueError:
@@ -422,7 +408,7 @@ COMPLETE = Suggestion("fill it in or drop the row")
 
 def ids_of(chunk: Chunk, name: str) -> list[str]:
     """Return the ids of the rows of a chunk, or raise if one is missing."""
-    values = _texts_of(chunk, name, "id")
+    values = texts_of(chunk, name, "id")
     for row, value in enumerate(values):
         if not value or len(value) > MAX_ID_LENGTH:
             what = f"an id of {len(value):,} characters" if value else "no id"
@@ -430,13 +416,8 @@ def ids_of(chunk: Chunk, name: str) -> list[str]:
     return values
 
 
-def label_texts(chunk: Chunk, name: str) -> list[str]:
-    """Return the labels of the rows of a chunk as text, or raise if one is missing."""
-    return _texts_of(chunk, name, "label")
-
-
-def _texts_of(chunk: Chunk, name: str, what: str) -> list[str]:
-    """Return a column of ids or labels as text, or raise if a value is missing."""
+def texts_of(chunk: Chunk, name: str, what: str) -> list[str]:
+    """Return a column as text, or raise if a value is missing; ``what`` is "id" or "label"."""
     column_of(chunk, name, what)
     text = cell_parsing.texts(chunk, name)
     if text.null_count:
@@ -461,24 +442,16 @@ class IdRows(dict[str, str]):
 
 
 def column_of(chunk: Chunk, name: str, option: str) -> pa.Array:
-    """Return a column that an option names, or raise if it is not there."""
+    """Return a column that an option names, or raise if it does not exist."""
     offered = chunk.offered or tuple(chunk.columns)
     if name not in chunk.columns:
         has = ", ".join(map(repr, offered[:12])) or "no columns with names"
-        raise DataError(
-            (
-                f"{chunk.source} has no column {name!r}, named by ",
-                OptionValue(option),
-                f"; it has {has}",
-            )
-        )
+        problem = f"{chunk.source} has no column {name!r}, named by "
+        raise DataError((problem, OptionValue(option), f"; it has {has}"))
     return chunk.columns[name]
 
 
 def duplicate_id_error(chunk: Chunk, row: int, name: str, value: str, before: str) -> DataError:
-    """Error about an id that another row has already."""
-    return chunk.error(
-        row,
-        f"{name} {value!r} is also that of {before}",
-        Suggestion("each row needs an id of its own: correct it or drop the row"),
-    )
+    """Return the error of an id that another row has."""
+    remedy = Suggestion("each row needs an id of its own: correct it or drop the row")
+    return chunk.error(row, f"{name} {value!r} is also that of {before}", remedy)

@@ -38,7 +38,7 @@ class PredictionEncoder:
 
     encoding: ColumnEncoder  # how columns become features
     optional: frozenset[str]  # columns that some of the learned rows did not have
-    mean: Vector  # mean of each feature, in place of numbers that were never missing before
+    mean: Vector  # mean of each feature, for numbers that were never missing before
 
     def with_missing(self, before: str, after: str) -> Self:
         """Return an encoder with another rule for missing values, if it has the first one."""
@@ -57,8 +57,8 @@ class PredictionEncoder:
     ) -> Iterator[Chunk]:
         """Read the rows of an input from its start, with columns of the types that were learned.
 
-        ``wanted`` selects columns, by default all that the model has learned; those in ``as_text``
-        are read as they are written.
+        ``wanted`` selects columns, by default all that the model has learned. Columns in
+        ``as_text`` are not parsed.
         """
         text, types = set(as_text), self.encoding.columns.read(self.encoding.kinds)
         kinds = {name: kind for name, kind in types.items() if name not in text}
@@ -99,36 +99,27 @@ class TableScorer(PredictionEncoder):
         return ScoredChunk(encoded, self.scores.of(encoded.X))
 
     def explain(self, X: Rows) -> Explanation:
-        """Return what each column contributes to the scores of encoded rows X (n, d).
-
-        The features of a column, such as its categories, count together.
-        """
+        """Return the contribution of each column, with all its features, for rows X (n, d)."""
         columns = [feature.column for feature in self.encoding.features]
         return self.model.explain(X, columns).group_by_column(columns)
 
 
 def ranking_scores(f: Matrix, scores: Scores) -> Matrix:
-    """Return by what rows are ranked, (n, problems).
-
-    That is the score of the second of two classes, or the log-odds of each against all others.
-    """
+    """Return the score of the second of two classes, or one-vs-rest log-odds, (n, problems)."""
     if scores.classes.n_scores == 1:
         return np.nan_to_num(f)
     assert scores.link is not None
     return one_vs_rest_log_odds(scores.link.slopes[0] * f)
 
 
-def class_ranks(ranks: Matrix, position: int) -> Vector:
-    """Return how high rows stand, (n,), for the class at a position; see :func:`standing`."""
+def class_ranks(ranks: Matrix | None, position: int) -> Vector:
+    """Return the ranking scores of rows, (n,), for the class at a position; None has no rows."""
+    if ranks is None:
+        return np.empty(0)
     if ranks.shape[1] > 1:
         return ranks[:, position]
     result: Vector = ranks[:, 0] if position else -ranks[:, 0]
     return result
-
-
-def recent_ranks(recent: Matrix | None, position: int) -> Vector:
-    """Return how high the rows stood that were learned last, (m,), for the class at a position."""
-    return class_ranks(np.empty((0, 1)) if recent is None else recent, position)
 
 
 MAX_WINDOW_VALUES = 40_000  # with many classes there are fewer scores
@@ -146,14 +137,20 @@ class ScoredRows(NamedTuple):
     is_complete: bool  # whether they are all rows of their part
 
 
+def select_rows(encoded: EncodedChunk, rows: Any) -> EncodedChunk:
+    """Return some of the encoded rows, given a slice, indices or flags."""
+    weight, t = (None if one is None else one[rows] for one in (encoded.weight, encoded.t))
+    return encoded._replace(X=encoded.X[rows], y=encoded.y[rows], weight=weight, t=t)
+
+
 def scored_parts(
     model: Model, before: int, after: int, rows: EncodedChunk, chunk_rows: int, needs_all: bool
 ) -> Iterator[tuple[EncodedChunk, list[ScoredRows]]]:
-    """Yield parts of rows that a model is to learn next, with its scores of some of them.
+    """Yield the parts in which a model learns its next rows, with scores of some of them.
 
-    The model has learned ``before`` rows. While these are few, parts are not longer than what
-    precedes them. With ``needs_all`` all rows are scored, else those that the score window can take
-    when ``after`` rows were learned.
+    The model has learned ``before`` rows, and a part is not longer than the rows before it. With
+    ``needs_all`` all rows are scored, else those that the score window contains after ``after``
+    rows.
     """
     n = rows.X.shape[0]
     is_due = not (before // chunk_rows) % chunks_per_scoring(model)
@@ -162,10 +159,8 @@ def scored_parts(
     if is_due and before < n:
         needed = max(1, min(MAX_RECENT_SCORES, after // 2))
     for part in split_rows(before, n, n if needs_all else needed):
-        some, found = rows, list[ScoredRows]()
-        if part != slice(0, n):
-            weight, t = (None if one is None else one[part] for one in (rows.weight, rows.t))
-            some = rows._replace(X=rows.X[part], y=rows.y[part], weight=weight, t=t)
+        some = rows if part == slice(0, n) else select_rows(rows, part)
+        found: list[ScoredRows] = []
         is_sample = is_due and part.stop > n - needed
         if (needs_all or is_sample) and model.is_fitted:
             with warnings.catch_warnings():
@@ -182,28 +177,28 @@ def scored_parts(
 def split_rows(before: int, n: int, needed: int) -> Iterator[slice]:
     """Yield the parts in which n rows are learned after ``before`` rows.
 
-    Each is at most as long as all rows before it, except that parts before the last ``needed``
-    rows, whose scores are not used, are one.
+    Each is at most as long as all rows before it. All rows before the last ``needed`` ones are one
+    part, because their scores are not used.
     """
     ends = [0]
     while ends[-1] < n:
         ends.append(min(n, ends[-1] + max(before + ends[-1], FIRST_PART_ROWS)))
-    kept = [end for end, after in pairwise(ends) if end and after > n - needed]
-    yield from (slice(*pair) for pair in pairwise([0, *kept, n]))
+    cuts = [end for end, after in pairwise(ends) if end and after > n - needed]
+    yield from (slice(*pair) for pair in pairwise([0, *cuts, n]))
 
 
 def max_scores(problems: int) -> int:
-    """Return how many scores of a number of problems are kept."""
+    """Return the size of a window of scores of some problems."""
     return min(MAX_RECENT_SCORES, MAX_WINDOW_VALUES // problems)
 
 
 def push_scores(
     window: Matrix | None, found: Sequence[ScoredRows], classes: list[Any], rows: int
 ) -> Matrix | None:
-    """Add scores to a window (m, problems); those of other classes than there are now do not count.
+    """Return a window (m, problems) with more scores, except those of a model of other classes.
 
-    Models of few rows give wild scores, so that at most the second half of all rows is kept.
-    None if there is nothing to compare with.
+    It has at most the second half of all rows, since models of few rows have unreliable scores.
+    None without scores.
     """
     columns = n_score_columns(len(classes))
     parts = [] if window is None or window.shape[1] != columns else [window]
@@ -221,9 +216,9 @@ def merge_windows(one: Matrix | None, two: Matrix | None, shares: tuple[int, int
     """Return one window (m, problems) of two, with scores of each by its share of the rows."""
     if one is None or two is None:
         return two if one is None else one
-    room = max_scores(one.shape[1])
-    first = min(len(one), max(room * shares[0] // max(sum(shares), 1), room - len(two)))
-    second = min(len(two), room - first)
+    size = max_scores(one.shape[1])
+    first = min(len(one), max(size * shares[0] // max(sum(shares), 1), size - len(two)))
+    second = min(len(two), size - first)
     result: Matrix = np.concatenate([one[len(one) - first :], two[len(two) - second :]])
     return result
 
@@ -243,20 +238,20 @@ class MetricsFile:
         if os.path.exists(path):
             self._cut(self._written)
 
-    def write(self, rows: int, last: bool = False) -> None:
+    def write(self, rows: int, is_last: bool = False) -> None:
         """Write a line if one is due after ``rows`` rows ever learned, or if it is the last."""
-        due = rows // self.every > self._written // self.every
-        if not (due or (last and rows > self._written)):
+        is_due = rows // self.every > self._written // self.every
+        if not (is_due or (is_last and rows > self._written)):
             return
         line = json.dumps({"model": self.model, "rows": rows, **self.window.plain()}) + "\n"
         with open(self.path, "ab", buffering=0) as file:
             file.write(line.encode())
         self.window, self._written = Confusion(), rows
 
-    def unsaid(self, rows: int) -> Window | None:
-        """Return the window for the model file, after the lines so far were synced to disk.
+    def sync(self, rows: int) -> Window | None:
+        """Return the window after the last line, once all lines are on the disk; None if empty.
 
-        ``rows`` were ever learned. None if the last line is about the last of them.
+        ``rows`` is the number of rows that were ever learned.
         """
         if os.path.exists(self.path):
             with open(self.path, "ab") as file:
@@ -267,21 +262,22 @@ class MetricsFile:
         return Window(self._written, tuple(counts))
 
     def _cut(self, rows: int) -> None:
-        """Cut lines off the end that are about rows that were not saved, and half a line."""
-        keep = 0
+        """Remove lines about rows that were not saved, and an incomplete line, from the end."""
+        size = 0
         with open(self.path, "rb") as file:
             for line in file:
-                whole = line.endswith(b"\n")
+                is_complete = line.endswith(b"\n")
                 try:
-                    found = json.loads(line) if whole else {}
-                    ours = not whole or (found["model"] == self.model and found["rows"] >= 0)
+                    found: Any = {"model": self.model, "rows": rows}
+                    found = json.loads(line) if is_complete else found
+                    is_valid = found["model"] == self.model and found["rows"] >= 0
                 except (ValueError, KeyError, TypeError):
-                    ours = False
-                if not ours or (keep == 0 and not whole):
+                    is_valid = False
+                if not is_valid or (size == 0 and not is_complete):
                     raise DataError(
                         f"{self.path} is not a metrics file of {self.model}; name another file"
                     )
-                if not whole or found["rows"] > rows:
+                if not is_complete or found["rows"] > rows:
                     break
-                keep += len(line)
-        os.truncate(self.path, keep)
+                size += len(line)
+        os.truncate(self.path, size)

@@ -19,82 +19,65 @@ from counterpoise.readers.byte_source import is_regular_file
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source, input_changed_error
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.tables import records
-from counterpoise.tables.delayed_labels import NewLabels, learned_events
+from counterpoise.tables.delayed_labels import NewLabels, read_learned_events
 from counterpoise.tables.estimator import as_ridge
 from counterpoise.tables.event_store import LABELS, EventStore, JoinedChunk
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import Record, RowFilter, UnfiledRows, cannot_unlearn_error
-
-
-@dataclass(eq=False)
-class RemovedRows:
-    """Rows that were read again, to be subtracted."""
-
-    held: Counts  # number of these rows that have a value for each feature
-    moments: Moments | None = None  # their moments; None of no row
-    positions: list[int] = field(default_factory=list)  # within the input, from 0
-    labels: list[Any] = field(default_factory=list)  # their labels in the input
-    # their new labels, and rows, new labels and weights, if they are to be learned again
-    new_labels: list[Any] = field(default_factory=list)
-    again: list[tuple[Any, Any, Any]] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)  # of events
-    # ids of all rows that are meant, also of those that were not learned
-    named_ids: list[str] = field(default_factory=list)
-    # ids of all rows that are meant and were learned from this input
-    learned_ids: set[str] = field(default_factory=set)
-    # ids that were learned from labeled inputs, with the names of these inputs
-    elsewhere: dict[str, str] = field(default_factory=dict)
-    mark: ReadPosition = field(default_factory=ReadPosition)  # read position at the end
-    problem: DataError | None = None  # reason why the rows cannot be subtracted
-
-    def append(self, model: RidgeModel, encoded: EncodedChunk, labels: Any) -> None:
-        """Add the moments of encoded rows (n, d) with their present labels (n,)."""
-        d = len(self.held)
-        self.held += encoded.held[:d]
-        if encoded.X.shape[0]:
-            part = model.moments_of(encoded.X[:, :d], labels, encoded.weight)
-            self.moments = part if self.moments is None else self.moments.append(part)
+from counterpoise.tables.scoring import select_rows
 
 
 class StoreChange:
-    """Changes of the store of pending events that go with changes of the model."""
+    """Changes of the store of pending events that belong to changes of the model."""
 
     def __init__(self, store: EventStore | None) -> None:
         self.store = store
         self.id = None if store is None else store.id  # column of the ids
-        self.found: set[str] = set()  # ids of learned rows that were meant
+        self._learned: set[str] = set()  # ids of the learned rows of the named files
+        self._labeled: set[str] = set()  # those of labeled files
+        self._elsewhere: dict[str, str] = {}  # names of labeled inputs of events, by id
         self._erase: dict[str, None] = {}
         self._relabel: dict[str, str] = {}
         self._revise: dict[str, str] = {}
         self._drop: list[str] = []
-        self._elsewhere: dict[str, str] = {}
-        self._from_files: set[str] = set()
 
     def erase(self, ids: Iterable[str]) -> None:
         """Erase ids, their pending events and their labels."""
         self._erase |= dict.fromkeys(ids)
 
-    def add(self, removed: RemovedRows, is_relabeled: bool, is_file: bool) -> None:
-        """Add the ids of rows, labeled ones of a file or events, that were changed."""
-        self.found |= removed.learned_ids
-        self._elsewhere |= removed.elsewhere
-        if is_file:
-            self._from_files |= removed.learned_ids
+    def relabel(self, labels: Mapping[str, Any]) -> None:
+        """Replace the labels of learned events, by id."""
+        self._relabel |= {one: str(label) for one, label in labels.items()}
+
+    def drop_input(self, key: str) -> None:
+        """Remove the record of an input of events, so that the input can be added again."""
+        self._drop.append(key)
+
+    def add_events(self, chunk: JoinedChunk, selected: Flags, is_relabeled: bool) -> None:
+        """Add selected events (rows,); unless they are relabeled, they are erased."""
+        for row in np.flatnonzero(selected).tolist():
+            if chunk.inputs[row]:
+                self._elsewhere[chunk.ids[row]] = chunk.inputs[row]
+            elif not is_relabeled:
+                self._erase[chunk.ids[row]] = None
+            if chunk.is_learned[row]:
+                self._learned.add(chunk.ids[row])
+
+    def add_labeled(self, ids: list[str], is_relabeled: bool) -> None:
+        """Add the ids of rows of a labeled input; unless they are relabeled, they are erased."""
+        self._learned.update(ids)
+        self._labeled.update(ids)
         if not is_relabeled:
-            self.erase(one for one in removed.named_ids if one not in removed.elsewhere)
-        elif not is_file:
-            pairs = zip(removed.ids, removed.new_labels, strict=True)
-            self._relabel |= {one: str(label) for one, label in pairs}
+            self.erase(ids)
 
     def revise_waiting(self, new: NewLabels, rows: Mapping[str, str]) -> int:
-        """Replace labels that wait for their events where no learned row was found.
+        """Replace waiting labels for which no learned row was found, and return their number.
 
-        ``rows`` has the row of each new label. Raise if an id is unknown; return the number of
-        labels that were replaced.
+        ``rows`` has the row of each new label. Raise if an id is unknown.
         """
-        left = [one for one in rows if one not in self.found]
-        waiting = [] if self.store is None else self.store.find(left, LABELS)
-        for one in left:
+        others = [one for one in rows if one not in self._learned]
+        waiting = [] if self.store is None else self.store.find(others, LABELS)
+        for one in others:
             if one not in waiting:
                 raise DataError(
                     f"{rows[one]}: no learned row of the named files has {new.id} {one!r}; name "
@@ -103,14 +86,10 @@ class StoreChange:
         self._revise |= {one: str((new.by_id or {})[one]) for one in waiting}
         return len(waiting)
 
-    def drop_input(self, key: str) -> None:
-        """Let an input of events be unknown, so that it can be added again."""
-        self._drop.append(key)
-
     def plan(self, learner: TableModel) -> None:
-        """Record the changes in the store and in the model, which is not saved yet."""
+        """Record the changes in the store, and in the model, which is not saved yet."""
         for one, key in self._elsewhere.items():
-            if one not in self._from_files:
+            if one not in self._labeled:
                 raise DataError(f"{self.id} {one!r} was learned from {key}; name this file too")
         if self.store is None:
             return
@@ -123,6 +102,70 @@ class StoreChange:
         if any(change.values()):
             digest = self.store.plan(change)
             learner.set_store_mark(replace(learner.store_mark, hash=digest))
+
+
+@dataclass(eq=False)
+class RemovedRows:
+    """Rows that were read again, to be subtracted."""
+
+    held: Counts  # number of rows that have a value for each feature, unless rows are relabeled
+    moments: Moments | None = None  # None of no row
+    positions: list[int] = field(default_factory=list)  # within the input, from 0
+    labels: list[Any] = field(default_factory=list)  # in the input
+    new_labels: list[Any] = field(default_factory=list)
+    # features, new labels and weights of rows that are learned again
+    relabeled: list[tuple[Any, Any, Any]] = field(default_factory=list)
+    mark: ReadPosition = field(default_factory=ReadPosition)  # read position at the end
+    problem: DataError | None = None  # reason why the rows cannot be subtracted
+
+    def append(self, model: RidgeModel, encoded: EncodedChunk, labels: Any) -> None:
+        """Add the moments of encoded rows (n, d) with their present labels (n,)."""
+        d = len(self.held)
+        self.held += encoded.held[:d]
+        if encoded.X.shape[0]:
+            part = model.moments_of(encoded.X[:, :d], labels, encoded.weight)
+            self.moments = part if self.moments is None else self.moments.append(part)
+
+    def append_chunk(
+        self,
+        learner: TableModel,
+        chunk: Chunk,
+        selected: Flags,
+        record: Record | None,
+        new_labels: list[Any],
+    ) -> list[int]:
+        """Add selected rows that do not have their new label yet, and return their indices.
+
+        ``record`` has the labels that rows got since; None of a pipe and of events.
+        """
+        encoding, model, d = learner.encoding, learner.model, len(self.held)
+        assert isinstance(model, RidgeModel)
+        encoded, after = encoding.learn(chunk.only(selected), lenient=True)
+        if _is_unknown(encoding, encoded, after):
+            if record is not None:
+                raise input_changed_error(chunk.source, record.mark)
+            self.problem = self.problem or DataError(
+                f"{chunk.source}, row {chunk.first + int(selected.argmax())} or one after it: it "
+                "has a category or a column that was never learned; give rows as they were learned"
+            )
+            return []
+        rows = np.flatnonzero(selected)[encoded.kept]
+        y = _present_labels(encoded.y, chunk.first - 1 + rows, record)
+        if new_labels:
+            pairs = zip(rows.tolist(), y, strict=True)
+            differs = np.array([label != new_labels[row] for row, label in pairs], dtype=bool)
+            rows, encoded = rows[differs], select_rows(encoded, differs)
+            y = np.array(y)[differs].tolist()
+        found: list[int] = rows.tolist()
+        if found:
+            self.append(model, encoded, np.array(y))
+            self.positions += (chunk.first - 1 + rows).tolist()
+            self.labels += encoded.y.tolist()
+        if found and new_labels:
+            labels = [new_labels[row] for row in found]
+            self.new_labels += labels
+            self.relabeled.append((encoded.X[:, :d], np.array(labels), encoded.weight))
+        return found
 
 
 def unlearn(
@@ -143,43 +186,99 @@ def unlearn(
     ``change``; pending ones are erased with them. The learner is changed only if all goes well, and
     not saved; ``watch`` gets the number of rows of each chunk.
     """
-    is_pipe = key.startswith("-")
-    is_file = events is None and not is_pipe
-    record = _recorded(learner, source, key) if is_file else None
-    model = require_unlearnable(learner)
+    is_pipe, is_relabeled = key.startswith("-"), new is not None
+    record = _find_record(learner, source, key) if events is None and not is_pipe else None
+    require_unlearnable(learner)
     id = change.id if new is None or new.id is None else new.id  # noqa: A001
-    named = [id, change.id, *(() if where is None else where.values)]
-    chunks = _chunks(learner, source, change, where, named, record, events)
-    removed = reread_rows(learner, source, chunks, record, where, watch, new, id)
+    removed = RemovedRows(np.zeros(len(learner.encoding.features), dtype=np.int64))
+    for chunk in _read_again(learner, source, change.store, where, {id, change.id}, record, events):
+        watch(source, chunk.rows)
+        removed.mark = chunk.mark
+        selected = np.ones(chunk.rows, dtype=bool) if where is None else where.select(chunk)
+        labels: list[Any] = []
+        if new is not None:
+            has_label, labels = new.find(chunk)
+            selected &= has_label
+        positions = chunk.first - 1 + np.arange(chunk.rows)
+        if record is not None:
+            selected &= positions < record.mark.rows
+        if isinstance(chunk, JoinedChunk):
+            change.add_events(chunk, selected, is_relabeled)
+            selected &= np.array(chunk.is_learned, dtype=bool)
+        elif id in chunk.columns and selected.any():
+            texts = cell_parsing.texts(chunk.only(selected), str(id)).to_pylist()
+            change.add_labeled(list(filter(None, texts)), is_relabeled)
+        if record is not None:
+            selected &= ~records.contains(record.gone, positions)
+        if selected.any():
+            rows = removed.append_chunk(learner, chunk, selected, record, labels)
+            if isinstance(chunk, JoinedChunk) and is_relabeled:
+                change.relabel({chunk.ids[row]: labels[row] for row in rows})
     digest = f"{removed.mark.hash} {'' if where is None else sorted(where.values.items())}".strip()
+    # An input that was read to its end may be one that was unlearned before.
     if is_pipe and digest in learner.apart.hashes:
         raise DataError(f"{source.name}: these rows were unlearned before; nothing was changed")
     if removed.problem is not None:
         raise removed.problem
-    is_whole = where is None and new is None
-    if removed.moments is None and (is_pipe or not is_whole or record is None):
-        if not is_pipe:
-            change.add(removed, new is not None, is_file)
+    is_complete = record is not None and where is None and not is_relabeled
+    if removed.moments is None and not is_complete:
         return 0
-    learner.window = None  # it may be about these rows
-    old_classes, times = model.labels.tolist(), 1 if record is None else record.times
-    _subtract(learner, model, removed, times)
-    change.add(removed, new is not None, events is None)
-    rows = len(removed.positions)
+    _subtract(learner, removed, 1 if record is None else record.times)
+    rows_removed = len(removed.positions)
     if record is None:
-        if new is None:
+        if not is_relabeled:
             _unlearn_unfiled(learner, removed, digest if is_pipe else None, where)
-    elif is_whole:
+    elif is_complete:
         del learner.records[key]
         learner.unlearned += record.mark.rows
-        rows = record.mark.rows - records.count(record.gone)
+        rows_removed = record.mark.rows - records.count(record.gone)
+    elif is_relabeled:
+        learner.records[key] = replace(record, relabeled=_relabeled_ranges(record, removed))
     else:
-        gone = records.add_rows(record.gone, removed.positions) if new is None else record.gone
-        relabeled = _relabeled(record, removed)
+        gone = records.add_rows(record.gone, removed.positions)
+        relabeled = _relabeled_ranges(record, removed)
         learner.records[key] = replace(record, gone=gone, relabeled=relabeled)
-    _drop_unused(learner, old_classes)
     learner.finish()
-    return rows
+    return rows_removed
+
+
+def _find_record(learner: TableModel, source: Source, key: str) -> Record:
+    """Return the record of an input; raise if it was not learned, or cannot be read again."""
+    if os.path.exists(source.path) and not is_regular_file(source.path):
+        raise DataError(f"{source.name} cannot be read twice; unlearn needs a file")
+    if learner.model is None or not learner.identify(source, key):
+        raise DataError(
+            f"{source.name} was never learned, under this or any other name; the learned inputs "
+            f"are {', '.join(learner.records) or 'nothing'}"
+        )
+    return learner.records[key]
+
+
+def _read_again(
+    learner: TableModel,
+    source: Source,
+    store: EventStore | None,
+    where: RowFilter | None,
+    ids: set[str | None],
+    record: Record | None,
+    events: Record | None,
+) -> Iterator[Chunk]:
+    """Read an input again, with the columns that select rows and those of ids, if any."""
+    columns, rows = learner.encoding.columns, learner.chunk_rows
+    if record is not None:
+        source.verify(record.mark, columns.is_needed)
+    if events is not None:
+        source.verify(events.mark, lambda name: True)
+    wanted = records.read_also(
+        source, columns.is_needed, [*ids, *(() if where is None else where.values)]
+    )
+    if events is not None:
+        assert store is not None
+        return read_learned_events(source, store, events, rows, wanted)
+    kinds = columns.read(learner.encoding.kinds)
+    kinds = kinds if where is None else where.kinds(kinds)
+    until = None if record is None else record.mark.rows
+    return source.chunks(rows, ReadPosition(), kinds, wanted, until)
 
 
 def _unlearn_unfiled(
@@ -187,7 +286,7 @@ def _unlearn_unfiled(
 ) -> None:
     """Record that events, or rows of a pipe with a digest, were unlearned.
 
-    If they are all that was learned from standard input under a name, its record goes too. Else
+    If they are all that was learned from standard input under a name, its record is removed. Else
     their hash is stored, so that the same rows are not unlearned twice.
     """
     mark = removed.mark.rows, removed.mark.hash
@@ -219,123 +318,13 @@ def labels_by_text(learner: TableModel) -> dict[str, Any]:
     return {str(label): label for label in require_unlearnable(learner).labels.tolist()} | declared
 
 
-def _chunks(
-    learner: TableModel,
-    source: Source,
-    change: StoreChange,
-    where: RowFilter | None,
-    named: list[str | None],
-    record: Record | None,
-    events: Record | None,
-) -> Iterator[Chunk]:
-    """Read an input of which rows are to be unlearned, with the columns that select them."""
-    encoding, rows = learner.encoding, learner.chunk_rows
-    if record is not None:
-        source.verify(record.mark, encoding.columns.is_needed)
-    if events is not None:
-        source.verify(events.mark, lambda name: True)
-    wanted = records.read_also(source, encoding.columns.is_needed, named)
-    if events is not None:
-        assert change.store is not None
-        return learned_events(source, change.store, events, rows, wanted)
-    kinds = encoding.columns.read(encoding.kinds)
-    kinds = kinds if where is None else where.kinds(kinds)
-    until = None if record is None else record.mark.rows
-    return source.chunks(rows, ReadPosition(), kinds, wanted, until)
-
-
-def reread_rows(
-    learner: TableModel,
-    source: Source,
-    chunks: Iterable[Chunk],
-    record: Record | None,
-    where: RowFilter | None,
-    watch: Callable[[Source, int], None],
-    new: NewLabels | None,
-    id: str | None,  # noqa: A002
-) -> RemovedRows:
-    """Collect the rows of chunks that are to be subtracted, with their present labels.
-
-    ``record`` has the rows that were learned, and those that were unlearned or relabeled; None of
-    a pipe and of events. Rows that have their label of ``new`` stay. ``id`` is the column of the
-    ids, if the input may have one.
-    """
-    model, encoding = learner.model, learner.encoding
-    assert isinstance(model, RidgeModel)
-    d = len(encoding.features)
-    result = RemovedRows(np.zeros(d, dtype=np.int64))
-    for chunk in chunks:
-        result.mark = chunk.mark
-        watch(source, chunk.rows)
-        positions = np.arange(chunk.first - 1, chunk.first - 1 + chunk.rows)
-        meant = np.ones(chunk.rows, dtype=bool) if where is None else where.of(chunk)
-        labels: list[Any] = []
-        if new is not None:
-            has_label, labels = new.of(chunk)
-            meant &= has_label
-        if record is not None:
-            meant &= positions < record.mark.rows
-        _add_ids(result, chunk, meant, id)
-        if isinstance(chunk, JoinedChunk):
-            meant &= np.array(chunk.learned, dtype=bool)
-        if record is not None:
-            meant &= ~records.contains(record.gone, positions)
-        if not meant.any():
-            continue
-        encoded, after = encoding.learn(chunk.only(meant), lenient=True)
-        if _is_unknown(encoding, encoded, after):
-            if record is not None:
-                raise input_changed_error(source.name, record.mark)
-            result.problem = result.problem or DataError(
-                f"{source.name}, row {chunk.first + int(meant.argmax())} or one after it: it has "
-                "a category or a column that was never learned; give rows as they were learned"
-            )
-            continue  # to its end: the same rows may have been unlearned before
-        if labels:
-            at = np.flatnonzero(meant)[encoded.kept]
-            y = _present(encoded.y, positions[at], record)
-            meant[:] = False
-            meant[[i for i, now in zip(at.tolist(), y, strict=True) if now != labels[i]]] = True
-            if not meant.any():
-                continue
-            encoded, _ = encoding.learn(chunk.only(meant), lenient=True)
-        at = np.flatnonzero(meant)[encoded.kept]
-        if not len(at):
-            continue
-        result.append(model, encoded, np.array(_present(encoded.y, positions[at], record)))
-        result.positions += positions[at].tolist()
-        result.labels += encoded.y.tolist()
-        if isinstance(chunk, JoinedChunk):
-            result.ids += [chunk.ids[i] for i in at.tolist()]
-        if labels:
-            more = [labels[i] for i in at.tolist()]
-            result.new_labels += more
-            result.again.append((encoded.X[:, :d], np.array(more), encoded.weight))
-    return result
-
-
 def _is_unknown(encoding: ColumnEncoder, encoded: EncodedChunk, after: ColumnEncoder) -> bool:
     """Return whether rows have features or labels of a type that were never learned."""
     has_new = encoded.held[len(encoding.features) :].any()
     return bool(has_new) or (after.labels == "int") != (encoding.labels == "int")
 
 
-def _add_ids(removed: RemovedRows, chunk: Chunk, meant: Flags, id: str | None) -> None:  # noqa: A002
-    """Add the ids of rows that are meant, and of those that were learned from labeled inputs."""
-    if isinstance(chunk, JoinedChunk):
-        for i in np.flatnonzero(meant).tolist():
-            removed.named_ids.append(chunk.ids[i])
-            if chunk.learned[i]:
-                removed.learned_ids.add(chunk.ids[i])
-            if chunk.inputs[i]:
-                removed.elsewhere[chunk.ids[i]] = chunk.inputs[i]
-    elif id in chunk.columns and meant.any():
-        texts = cell_parsing.texts(chunk.only(meant), str(id)).to_pylist()
-        removed.named_ids += filter(None, texts)
-        removed.learned_ids.update(filter(None, texts))
-
-
-def _present(y: Any, positions: Any, record: Record | None) -> list[Any]:
+def _present_labels(y: Any, positions: Any, record: Record | None) -> list[Any]:
     """Return the present labels of rows: those of the input, or those that they got since."""
     labels: list[Any] = y.tolist()
     for label, ranges in () if record is None else record.relabeled:
@@ -344,10 +333,10 @@ def _present(y: Any, positions: Any, record: Record | None) -> list[Any]:
     return labels
 
 
-def _relabeled(record: Record, removed: RemovedRows) -> Any:
-    """Return which rows have another label than the input has, by their present label."""
+def _relabeled_ranges(record: Record, removed: RemovedRows) -> Any:
+    """Return the rows that have another label than the input has, by their present label."""
     result = {
-        label: records.without(ranges, removed.positions) for label, ranges in record.relabeled
+        label: records.remove_rows(ranges, removed.positions) for label, ranges in record.relabeled
     }
     for label in dict.fromkeys(removed.new_labels):
         rows = zip(removed.positions, removed.labels, removed.new_labels, strict=True)
@@ -356,35 +345,24 @@ def _relabeled(record: Record, removed: RemovedRows) -> Any:
     return tuple((label, ranges) for label, ranges in result.items() if ranges)
 
 
-def _recorded(learner: TableModel, source: Source, key: str) -> Record:
-    """Return the record of an input; raise if it was not learned, or cannot be read again."""
-    if os.path.exists(source.path) and not is_regular_file(source.path):
-        raise DataError(f"{source.name} cannot be read twice; unlearn needs a file")
-    if learner.model is None or not learner.identify(source, key):
-        raise DataError(
-            f"{source.name} was never learned, under this or any other name; the learned inputs "
-            f"are {', '.join(learner.records) or 'nothing'}"
-        )
-    return learner.records[key]
+def _subtract(learner: TableModel, removed: RemovedRows, times: int) -> None:
+    """Subtract rows from the moments and the counts, and learn them again with new labels.
 
-
-def _subtract(learner: TableModel, model: RidgeModel, removed: RemovedRows, times: int) -> None:
-    """Subtract rows from the moments and the counts, and learn them again with new labels."""
-    if removed.moments is not None:
-        names = [feature.name for feature in learner.encoding.features]
-        model.unlearn(repeated(removed.moments, times), names)
-    for X, labels, weight in removed.again:
-        weight = np.ones(X.shape[0]) if weight is None else weight
-        model.learn(X, labels, times * weight, calibrate=False)
-    if learner.held is not None and not removed.again:
-        learner.held = learner.held - times * removed.held
-
-
-def _drop_unused(learner: TableModel, old_classes: list[Any]) -> None:
-    """Remove features and scores of classes that no row has any more."""
+    Features and classes that no row has any more are removed.
+    """
     model = learner.model
     assert isinstance(model, RidgeModel)
+    old_classes = model.labels.tolist()
+    learner.window = None  # it may be about these rows
+    if removed.moments is not None:
+        names = [feature.name for feature in learner.encoding.features]
+        model.unlearn(repeat_moments(removed.moments, times), names)
+    for X, labels, weight in removed.relabeled:
+        weight = np.ones(X.shape[0]) if weight is None else weight
+        model.learn(X, labels, times * weight, calibrate=False)
     if learner.held is not None:
+        if not removed.relabeled:
+            learner.held = learner.held - times * removed.held
         at = model.drop_features(learner.held <= 0)
         learner.held, learner.encoding = learner.held[at], learner.encoding.only(at)
         model.set_imputation(MeanImputation.of(*learner.encoding.fill))
@@ -400,26 +378,21 @@ def subtract_encoded(
     Records stay as they are; the model is changed only if all rows can be subtracted. ``unknown``
     is raised if rows have features or labels that were never learned.
     """
-    model, encoding = as_ridge(learner.model), learner.encoding
-    if model is None:
-        raise cannot_unlearn_error(learner.path)
-    old_classes, n = model.labels.tolist(), 0
+    model, encoding, n = require_unlearnable(learner), learner.encoding, 0
     removed = RemovedRows(np.zeros(len(encoding.features), dtype=np.int64))
     for encoded, after in rows:
         if _is_unknown(encoding, encoded, after):
             raise unknown
         removed.append(model, encoded, encoded.y)
         n += len(encoded.kept)
-    _subtract(learner, model, removed, 1)
-    learner.window = None  # it may be about these rows
-    _drop_unused(learner, old_classes)
+    _subtract(learner, removed, 1)
     return n
 
 
-def repeated(moments: Moments, times: int) -> Moments:
+def repeat_moments(moments: Moments, times: int) -> Moments:
     """Return the moments of rows that count ``times`` times, by doubling."""
     if times == 1:
         return moments
-    half = repeated(moments, times // 2)
+    half = repeat_moments(moments, times // 2)
     twice = half + half
     return twice + moments if times % 2 else twice
