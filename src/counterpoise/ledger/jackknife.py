@@ -9,7 +9,7 @@ do, and therefore this predicts new days better than an error computed from inde
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -107,8 +107,7 @@ def estimate_uncertainty(
                 Suggestion("use Ledger.model again"),
             )
     at = np.array([index[name] for name in model.names_], dtype=np.intp)
-    cells, weights = snapshot.cells(replace(selection, half_life=None))
-    cells = cells.select(np.flatnonzero(weights))
+    cells, _ = snapshot.cells(selection)
     series = Series.of_cells(cells).select_features(at)
     W = _leave_out(selection.decay(series.start, int(series.start.max())))
     sums, options = series.sum(W), model.get_params(deep=False)
