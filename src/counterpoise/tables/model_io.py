@@ -56,7 +56,7 @@ def contents_of(stored: TableModel) -> Contents:
     stream: dict[str, Any] = {
         "encoding": stored.encoding.plain(),
         "chunk_rows": stored.chunk_rows,
-        "inputs": {key: _plain_record(record) for key, record in stored.records.items()},
+        "inputs": {key: plain_record(record) for key, record in stored.records.items()},
         "order": list(stored.records),
         "positive": stored.positive,
         "settled": stored.settled,
@@ -77,7 +77,8 @@ def contents_of(stored: TableModel) -> Contents:
     return replace(pack(stored.estimator), stream=stream, lists=lists)
 
 
-def _plain_record(record: Record) -> dict[str, Any]:
+def plain_record(record: Record) -> dict[str, Any]:
+    """Return the record of an input as JSON can represent it."""
     names = ("starts", "dropped", "times", "gone", "relabeled")
     return {**asdict(record.mark), **{name: getattr(record, name) for name in names}}
 
@@ -112,10 +113,10 @@ def _stream(contents: Contents, model: Any, state: State) -> dict[str, Any]:
     stream: dict[str, Any] = contents.stream or {}
     wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "unlearned"}
     _check({"an unexpected stream": set(stream) - {"window"} == {*wanted, "apart"}})
-    features = tuple(Feature(*map(_text, f)) for f in contents.lists["features"])
-    encoding = _encoding(stream["encoding"], features)
+    encoding = read_encoding(stream["encoding"], contents.lists["features"])
+    features = encoding.features
     label_type = int if encoding.labels == "int" else str
-    records = Records((_text(key), _record(stream["inputs"][key])) for key in stream["order"])
+    records = Records((_text(key), read_record(stream["inputs"][key])) for key in stream["order"])
     rows, settled, unlearned = records.rows, stream["settled"], stream["unlearned"]
     chunk_rows, positive, apart = stream["chunk_rows"], stream["positive"], stream["apart"]
     window = _window(stream["window"], rows + unlearned) if "window" in stream else None
@@ -162,8 +163,9 @@ def _is_integer(value: Any, low: int = 0, high: int = 2**63 - 1) -> bool:
     return type(value) is int and low <= value <= high
 
 
-def _encoding(plain: Mapping[str, Any], features: tuple[Feature, ...]) -> ColumnEncoder:
-    """Return the checked encoder of features."""
+def read_encoding(plain: Mapping[str, Any], names: list[Any]) -> ColumnEncoder:
+    """Return the checked encoder of features, each given by its column, kind and value."""
+    features = tuple(Feature(*map(_text, f)) for f in names)
     _check(
         {
             "features of an unknown kind": {f.kind for f in features} <= {*FEATURE_NAMES},
@@ -230,7 +232,7 @@ def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
     return result
 
 
-def _record(plain: dict[str, Any]) -> Record:
+def read_record(plain: dict[str, Any]) -> Record:
     """Return the checked record of an input."""
     names = {f.name for f in (*fields(ReadPosition), *fields(Record)) if f.name != "mark"}
     _check({"an unexpected record of an input": set(plain) == names})
