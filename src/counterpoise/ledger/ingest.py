@@ -411,7 +411,7 @@ class CellWriter(RowGrouper):
 
     def _stored(self, first: int, last: int) -> dict[Key, StoredCell]:
         heads = self.file.heads(first, last).cells
-        return {cell.key: cell for cell in self.file.block("cells", heads).cells()}
+        return {cell.key: cell for cell in self.file.block(heads).cells()}
 
     def _moments(self, cell: StoredCell) -> Moments:
         label = _array(self._labels)[cell.label : cell.label + 1]
@@ -462,8 +462,7 @@ class CellWriter(RowGrouper):
                     written.append(StoredCell.pack(key, stored.stop, stored.rows - rows, left))
                 else:
                     removed.append(key)
-        self.file.put_cells(written)
-        self.file.remove_cells(removed)
+        self.file.put_cells(written, removed)
 
     def _difference(self, stored: StoredCell, less: Moments) -> Moments:
         """Return a cell without some rows, if enough digits are left."""
@@ -576,7 +575,7 @@ class CellWriter(RowGrouper):
             stop = time_buckets.bucket_stop(start, every)
             size = heads["stop"] - heads["start"]
             is_finer = (heads["stop"] <= stop) & (size < stop - start)
-            finer = self.file.block("cells", heads[is_finer]).cells()
+            finer = self.file.block(heads[is_finer]).cells()
             bounds = zip(start[is_finer].tolist(), stop[is_finer].tolist(), strict=True)
             target = {
                 cell.key: (Key(first, cell.segment, cell.label), last)
@@ -591,8 +590,7 @@ class CellWriter(RowGrouper):
                 for cell in own[1:]:
                     total.append(cell.moments(label, d))
                 merged.append(StoredCell.pack(key, last, sum(cell.rows for cell in own), total))
-            self.file.remove_cells([cell.key for cell in finer])
-            self.file.put_cells(merged)
+            self.file.put_cells(merged, [cell.key for cell in finer])
             if finer or (end, every) not in self.metadata.coarse:
                 kept = [one for one in self.metadata.coarse if one[1] != every or one[0] > end]
                 if not any(one[1] == every for one in kept):
@@ -611,7 +609,7 @@ class CellWriter(RowGrouper):
             heads = self.file.index().cells
             require_whole(heads["start"], heads["stop"], until, "until")
             old = heads[heads["stop"] <= until]
-            self.file.remove_cells([Key(*key) for key in old[list(Key._fields)].tolist()])
+            self.file.put_cells((), [Key(*key) for key in old[list(Key._fields)].tolist()])
             before = self.metadata.dropped
             self.metadata.dropped = until if before is None else max(before, until)
             self.metadata.write(self.file)

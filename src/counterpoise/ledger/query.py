@@ -206,8 +206,8 @@ class Snapshot:
 
     def cells(self, selection: Selection, by_segment: bool = False) -> tuple[Cells, Vector]:
         """Return the cells of a selection, or totals, and their weights (m,)."""
-        table, heads, weight = self._select(selection, by_segment)
-        block = self.file.block(table, heads)
+        heads, weight = self._select(selection, by_segment)
+        block = self.file.block(heads)
         cells = Cells.unpack(block, self.metadata.label_array(), block.anchor(self.index.d))
         self._require_finite(cells.mean, cells.tri)
         return cells, weight
@@ -218,14 +218,14 @@ class Snapshot:
 
     def moments(self, selection: Selection) -> Moments:
         """Return the moments of a selection; some cells are in memory at a time."""
-        table, heads, weight = self._select(selection)
+        heads, weight = self._select(selection)
         d = self.index.d
-        anchor = self.file.block(table, heads[np.sort(heaviest(heads))]).anchor(d)
+        anchor = self.file.block(heads[np.sort(heaviest(heads))]).anchor(d)
         result = Moments(self.metadata.label_array(), anchor)
         for k in np.unique(heads["label"]).tolist():
             mine = heads["label"] == k
             own, total, i = weight[mine], MomentSum(d), 0
-            for block in self.file.blocks(table, pick(heads, mine)):
+            for block in self.file.blocks(pick(heads, mine)):
                 cells = Cells.unpack(block, result.labels, anchor)
                 total.add(cells, own[i : i + len(block.heads)])
                 i += len(block.heads)
@@ -235,14 +235,12 @@ class Snapshot:
         result.stream[:] = result.N.sum()
         return result
 
-    def _select(
-        self, selection: Selection, by_segment: bool = False
-    ) -> tuple[str, BucketIndex, Vector]:
-        """Return the table, heads and weights of a selection: of totals if these are sufficient."""
+    def _select(self, selection: Selection, by_segment: bool = False) -> tuple[BucketIndex, Vector]:
+        """Return the heads and weights of a selection: of totals if these are sufficient."""
         segments = selection.segments(self.metadata)
         if self.metadata.settings.by and segments.all() and not by_segment:
-            return "totals", *selection.apply(self.index.totals)
-        return "cells", *selection.apply(self.index.cells, segments)
+            return selection.apply(self.index.totals)
+        return selection.apply(self.index.cells, segments)
 
     def _require_finite(self, *values: Matrix) -> None:
         """Raise if a value that was read is not finite."""
@@ -333,9 +331,9 @@ class Snapshot:
         self.file.check()
         totals = _by_bucket(self.index.totals)
         for start, heads in _by_bucket(self.index.cells).items():
-            block = self.file.block("cells", heads)
+            block = self.file.block(heads)
             if self.metadata.settings.by:
-                stored = self.file.block("totals", totals.pop(start, self.index.totals[:0]))
+                stored = self.file.block(totals.pop(start, self.index.totals[:0]))
                 if not self._are_totals(block, stored):
                     raise self.file.damaged("a total is not the sum of its cells")
         if totals:
