@@ -172,7 +172,7 @@ def saved(path, process, times):
 
 
 def states(process):
-    """What the threads of a process are doing: S is waiting, Z is dead."""
+    """Return the states of the threads of a process: S is waiting, Z is dead."""
     found = set()
     for stat in Path(f"/proc/{process}/task").glob("*/stat"):
         with suppress(OSError):
@@ -181,7 +181,7 @@ def states(process):
 
 
 def cut(data, rng, kind, least):
-    """Where the stream is to break off: anywhere, or at the end of a line."""
+    """Return where the stream ends: at any byte, or at the end of a line."""
     place = rng.randrange(least, len(data) + 1)
     return place if not kind.endswith("-lines") else data.rindex(b"\n", 0, max(place, 100)) + 1
 

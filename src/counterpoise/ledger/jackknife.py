@@ -99,14 +99,7 @@ def estimate_uncertainty(
             (OptionValue("pooled_rows"), " makes scores quadratic: they have no coefficients"),
             Suggestion("leave it out"),
         )
-    index = {name: j for j, name in enumerate(snapshot.names)}
-    for name in model.names_:
-        if name not in index:
-            raise DataError(
-                f"feature {name!r} of the model is not in the ledger any more",
-                Suggestion("use Ledger.model again"),
-            )
-    at = np.array([index[name] for name in model.names_], dtype=np.intp)
+    at = snapshot.metadata.feature_indices(model.names_)
     cells, _ = snapshot.cells(selection)
     series = Series.of_cells(cells).select_features(at)
     W = _leave_out(selection.decay(series.start, int(series.start.max())))

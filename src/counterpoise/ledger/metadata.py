@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels
 from counterpoise.encoding.columns import Columns, by_option
@@ -111,7 +112,7 @@ class LedgerMetadata:
             )
             metadata._require_possible()
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-            raise file.damaged(f"its settings cannot be read: {error}") from None
+            raise file.damage_error(f"its settings cannot be read: {error}") from None
         metadata._require_same(given, file.path)
         return metadata
 
@@ -206,6 +207,17 @@ class LedgerMetadata:
     def names(self) -> list[str]:
         """Names of the features."""
         return [feature.name for feature in self.encoding.features]
+
+    def feature_indices(self, names: Sequence[str]) -> NDArray[np.intp]:
+        """Return the indices of the features of a model; raise if one does not exist any more."""
+        index = {name: j for j, name in enumerate(self.names)}
+        for name in names:
+            if name not in index:
+                raise DataError(
+                    f"feature {name!r} of the model is not in the ledger any more",
+                    Suggestion("use Ledger.model again"),
+                )
+        return np.array([index[name] for name in names], dtype=np.intp)
 
     def segment_column(self, name: str, option: str | None = None) -> int:
         """Return the index of a column among the columns of segments; raise if it is not one."""

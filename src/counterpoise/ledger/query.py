@@ -80,8 +80,8 @@ class Selection:
                     text = f" of {column!r} is {dict(value)}; write {{'not': values}}"
                     raise DataError((OptionValue("where"), text))
                 value = value["not"]
-            conditions.append((column, tuple(map(_segment_value, listed(value))), is_excluded))
-        spans = () if exclude is None else listed(exclude)
+            conditions.append((column, tuple(map(_segment_value, to_list(value))), is_excluded))
+        spans = () if exclude is None else to_list(exclude)
         excluded = tuple(_span(one, metadata.settings.every) for one in spans)
         half = None if half_life is None else time_buckets.parse_half_life(half_life)
         return cls(first, last, tuple(conditions), excluded, half)
@@ -141,7 +141,7 @@ class Selection:
         return weight
 
 
-def listed(value: Any) -> Sequence[Any]:
+def to_list(value: Any) -> Sequence[Any]:
     """Return one value or several as a list."""
     return [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
 
@@ -192,7 +192,7 @@ class Snapshot:
             counts = len(metadata.labels), len(metadata.segments), metadata.width
             problem = index.problem(*counts, has_totals=bool(metadata.settings.by))
             if digest is None or problem is not None:
-                raise file.damaged(problem or "it has no digest")
+                raise file.damage_error(problem or "it has no digest")
             return cls(file, digest, metadata, index)
 
     @property
@@ -245,7 +245,7 @@ class Snapshot:
     def _require_finite(self, *values: Matrix) -> None:
         """Raise if a value that was read is not finite."""
         if not all(np.isfinite(one).all() for one in values):
-            raise self.file.damaged("a cell has values that are not finite")
+            raise self.file.damage_error("a cell has values that are not finite")
 
     def model(
         self, moments: Moments, selection: Selection, options: Mapping[str, Any]
@@ -329,15 +329,12 @@ class Snapshot:
     def check(self) -> int:
         """Verify every cell and total; return the number of cells."""
         self.file.check()
-        totals = _by_bucket(self.index.totals)
-        for start, heads in _by_bucket(self.index.cells).items():
-            block = self.file.block(heads)
-            if self.metadata.settings.by:
-                stored = self.file.block(totals.pop(start, self.index.totals[:0]))
-                if not self._are_totals(block, stored):
-                    raise self.file.damaged("a total is not the sum of its cells")
-        if totals:
-            raise self.file.damaged("a total has no cells")
+        starts = np.union1d(self.index.cells["start"], self.index.totals["start"])
+        for start in starts.tolist():
+            bucket = self.file.heads(start, start)
+            cells, totals = self.file.block(bucket.cells), self.file.block(bucket.totals)
+            if self.metadata.settings.by and not self._are_totals(cells, totals):
+                raise self.file.damage_error("a total is not the sum of its cells")
         return len(self.index.cells)
 
     def _are_totals(self, block: Block, stored: Block) -> bool:
@@ -361,10 +358,3 @@ class Snapshot:
             ):
                 return False
         return True
-
-
-def _by_bucket(heads: BucketIndex) -> dict[int, BucketIndex]:
-    """Return the heads of each bucket, in the order of the index."""
-    heads = heads[np.argsort(heads["start"], kind="stable")]
-    starts, first = np.unique(heads["start"], return_index=True)
-    return dict(zip(starts.tolist(), np.split(heads, first[1:]), strict=True)) if len(heads) else {}

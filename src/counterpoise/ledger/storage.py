@@ -211,18 +211,18 @@ class File:
         row = self._base().execute("SELECT value FROM meta WHERE name = ?", (DIGEST,)).fetchone()
         if row is None:
             if any(self._base().execute(query).fetchone() is not None for query in CONTENTS):
-                raise self.damaged("its digest is missing")
+                raise self.damage_error("its digest is missing")
             return None
         try:
             return Digest.read(row[0])
         except (ValueError, TypeError, OverflowError, RecursionError):
-            raise self.damaged("its digest cannot be read") from None
+            raise self.damage_error("its digest cannot be read") from None
 
     def values(self) -> dict[str, Any]:
         """Return everything except the cells, if it agrees with the digest."""
         digest = self.digest()
         if digest is None:
-            raise self.damaged("it has no digest")
+            raise self.damage_error("it has no digest")
         rows = self._rows("SELECT name, value FROM meta ORDER BY name", MAX_VALUES)
         try:
             texts = {name: text for name, text in rows if name not in UNSEALED}
@@ -230,7 +230,7 @@ class File:
                 return {name: json.loads(text) for name, text in texts.items()}
         except (ValueError, TypeError, RecursionError):
             pass
-        raise self.damaged("its settings, columns, labels, segments or inputs have changed")
+        raise self.damage_error("its settings, columns, labels, segments or inputs have changed")
 
     def put(self, name: str, text: str) -> None:
         """Write a value of the ledger as a whole, as JSON."""
@@ -248,7 +248,7 @@ class File:
         """Return all rows of a query; raise if there are more than ``count`` of them."""
         rows = self._base().execute(query).fetchmany(count + 1)
         if len(rows) > count:
-            raise self.damaged("a table has more rows than were written")
+            raise self.damage_error("a table has more rows than were written")
         return rows
 
     # Cells
@@ -259,7 +259,7 @@ class File:
         rows = self._rows("SELECT start, data FROM heads ORDER BY start", digest.buckets)
         heads = self._join_heads(rows)
         if len(rows) != digest.buckets or sum(map(hash_heads, rows)) % SUMS != digest.heads:
-            raise self.damaged("the heads of its cells have changed")
+            raise self.damage_error("the heads of its cells have changed")
         return Index.of(heads)
 
     def heads(self, first: int, last: int) -> Index:
@@ -274,11 +274,11 @@ class File:
         """Return the heads of several buckets as one array."""
         for start, data in rows:
             if type(start) is not int or type(data) is not bytes or len(data) % HEAD.itemsize:
-                raise self.damaged("the heads of a bucket are incomplete")
+                raise self.damage_error("the heads of a bucket are incomplete")
         heads = np.frombuffer(b"".join(data for _, data in rows), dtype=HEAD)
         sizes = [len(data) // HEAD.itemsize for _, data in rows]
         if not np.array_equal(heads["start"], np.repeat([start for start, _ in rows], sizes)):
-            raise self.damaged("a cell is in another bucket")
+            raise self.damage_error("a cell is in another bucket")
         return heads
 
     def blocks(self, heads: BucketIndex) -> Iterator[Block]:
@@ -298,11 +298,11 @@ class File:
             wanted = set(keys[i : i + len(batch)])
             rows = [row for row in batch if row[:2] in wanted]
             if not batch or [row[:2] for row in rows] != keys[i : i + len(rows)]:
-                raise self.damaged("a cell is missing")
+                raise self.damage_error("a cell is missing")
             if rows:
                 block = Block(heads[i : i + len(rows)], [row[2] for row in rows])
                 if set(map(type, block.data)) != {bytes} or not block.is_intact():
-                    raise self.damaged("a cell is not as it was written")
+                    raise self.damage_error("a cell is not as it was written")
                 yield block
                 i += len(rows)
 
@@ -365,12 +365,14 @@ class File:
         """Raise unless SQLite finds every page, table and index in order, and no other cell."""
         found = self._base().execute("PRAGMA integrity_check(1)").fetchone()[0]
         if found != "ok":
-            raise self.damaged(str(found))
+            raise self.damage_error(str(found))
         index = self.index()
         count = self._base().execute("SELECT COUNT(*) FROM cells").fetchone()[0]
         heads = len(index.cells) + len(index.totals)
         if count != heads:
-            raise self.damaged(f"it has {count:,} cells and totals, and {heads:,} heads of them")
+            raise self.damage_error(
+                f"it has {count:,} cells and totals, and {heads:,} heads of them"
+            )
 
     def shrink(self) -> None:
         """Return unused space to the disk."""
@@ -426,7 +428,7 @@ class File:
                 f"{VERSION}; use the program that wrote it"
             )
         elif schema != _schema():
-            raise self.damaged("its tables are not those of a ledger")
+            raise self.damage_error("its tables are not those of a ledger")
 
     def _writer(self) -> str:
         query = "SELECT value FROM meta WHERE name = 'writer'"
@@ -453,11 +455,11 @@ class File:
                 ) from None
             if name.startswith("SQLITE_NOMEM"):
                 raise MemoryError from None
-            raise self.damaged(str(error)) from None
+            raise self.damage_error(str(error)) from None
         except UnicodeDecodeError:  # in a message of SQLite, which quotes the file
-            raise self.damaged("a name in it is not text") from None
+            raise self.damage_error("a name in it is not text") from None
 
-    def damaged(self, why: str) -> DataError:
+    def damage_error(self, why: str) -> DataError:
         """Return the error of a file that is not as it was written."""
         return DataError(
             f"{self.path} is not a ledger, or is damaged ({why})",
