@@ -232,7 +232,7 @@ def test_buckets_finer_than_the_data_are_refused(tmp_path):
     hours = Ledger.open(tmp_path / "l", label="y", timestamp="at", every="hour")
     with hours, pytest.raises(ValueError, match='hour are finer than that; use every="day"'):
         hours.learn(frame)
-    # a ledger that learned nothing has no settings
+    assert list(tmp_path.iterdir()) == []  # a ledger that learned nothing is none
     with Ledger.open(tmp_path / "l", label="y", timestamp="at") as ledger:
         assert ledger.learn(frame) == 2
 
@@ -292,7 +292,7 @@ def test_a_file_that_is_not_a_ledger_is_refused(tmp_path, ledger):
         "cut": "is not a ledger, or is damaged",
         "flipped": "is damaged .a cell is not as it was written",
         "later": "is a ledger of version 7; this program reads version 3",
-        "missing": "does not exist or is empty, and no column is named as the label",
+        "missing": "does not exist, and no column is named as the label",
         ".": "is not a file but a folder",
     }.items():
         with pytest.raises(ValueError, match=message), Ledger.open(tmp_path / name) as bad:
@@ -336,7 +336,7 @@ with Ledger.open("l", label="y", timestamp="at", wait=60) as ledger:
 """
 
 
-def test_the_process_that_waits_for_a_failed_creation_creates_the_ledger(forks, tmp_path):
+def test_who_waits_for_a_ledger_that_is_not_begun_after_all_begins_it(forks, tmp_path):
     with Ledger.open(tmp_path / "l", label="y", timestamp="at") as failing:
         lock = failing.lock()
         lock.__enter__()
@@ -345,6 +345,24 @@ def test_the_process_that_waits_for_a_failed_creation_creates_the_ledger(forks, 
         lock.__exit__(ValueError, ValueError("no way"), None)
         out, err = second.communicate()
         assert out.endswith(b"2\n"), err
+    with Ledger.open(tmp_path / "l") as ledger:
+        assert ledger.model().class_count_.tolist() == [1.0, 1.0]
+
+
+def test_a_ledger_that_goes_while_another_opens_it_is_a_new_one(tmp_path, monkeypatch):
+    beginning = {"label": "y", "timestamp": "at"}
+    with Ledger.open(tmp_path / "l", **beginning) as failing:
+        lock, connect = failing.lock(), sqlite3.connect
+        lock.__enter__()
+
+        def late(*where, **options):
+            monkeypatch.undo()
+            lock.__exit__(ValueError, ValueError("no way"), None)
+            return connect(*where, **options)
+
+        monkeypatch.setattr(sqlite3, "connect", late)
+        with Ledger.open(tmp_path / "l", **beginning) as second:
+            assert second.learn({"at": ["2024-01-01"] * 2, "x": [1.0, 2.0], "y": [0, 1]}) == 2
     with Ledger.open(tmp_path / "l") as ledger:
         assert ledger.model().class_count_.tolist() == [1.0, 1.0]
 

@@ -28,7 +28,7 @@ from counterpoise.ledger.jackknife import (
 )
 from counterpoise.ledger.metadata import LedgerColumns, LedgerMetadata
 from counterpoise.ledger.query import Snapshot, to_list
-from counterpoise.ledger.storage import File
+from counterpoise.ledger.storage import File, identity
 from counterpoise.readers.chunk import ReadPosition
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import RowFilter
@@ -47,10 +47,10 @@ class Ledger:
     ----------
     file : File
         The file.
+    metadata : LedgerMetadata
+        Its contents except the cells.
     given : mapping
         Settings of the user.
-    wait : float
-        Seconds to wait for another process that writes.
 
     Attributes
     ----------
@@ -77,13 +77,13 @@ class Ledger:
     [1.0, 1.0]
     """
 
-    def __init__(self, file: File, given: Mapping[str, Any], wait: float) -> None:
+    def __init__(self, file: File, metadata: LedgerMetadata, given: Mapping[str, Any]) -> None:
         self.path = file.path
         self.notes: list[Message] = []
         self.changed_rows: dict[str, int] = {}
-        self._file, self._given, self._wait = file, given, wait
+        self._file, self._metadata, self._given = file, metadata, dict(given)
         self._snapshot: Snapshot | None = None
-        self._refresh()
+        self._wait = DEFAULT_WAIT_SECONDS
 
     @classmethod
     def open(
@@ -145,7 +145,20 @@ class Ledger:
         for name, values in (("only", only), ("classes", settings.get("classes"))):
             given[name] = None if values is None else tuple(sorted(set(values)))
         given = {name: value for name, value in given.items() if value is not None}
-        return cls(File(os.fspath(path)), given, wait)
+        while True:
+            before = identity(os.fspath(path))
+            try:
+                file = File(os.fspath(path))
+                is_new = file.new or file.is_empty()
+                break
+            except (OSError, DataError):
+                if before == identity(os.fspath(path)):  # else its creator has removed it
+                    raise
+        snapshot = None if is_new else Snapshot.read(file, given)
+        metadata = snapshot.metadata if snapshot else LedgerMetadata.create(given, file.path)
+        result = cls(file, metadata, given)
+        result._snapshot, result._wait = snapshot, wait
+        return result
 
     def close(self) -> None:
         """Close the file."""
@@ -586,30 +599,38 @@ class Ledger:
             try:
                 yield ingest.CellWriter(self._file, self._metadata)
             except BaseException:  # the metadata may be ahead of the file
-                self._snapshot = None
-                self._refresh()
+                if self._file.is_empty():
+                    self._file.remove()
+                    self._metadata = LedgerMetadata.create(self._given, self.path)
+                else:
+                    self._snapshot = None
+                    self._refresh()
                 raise
-            self._file.checkpoint()
+            if not self._file.new:
+                self._file.checkpoint()
 
     @contextmanager
     def _query(self) -> Iterator[Snapshot]:
         """Answer one query from one state of the file."""
-        with self._file.reading():
-            self._refresh()
-            if self._snapshot is None:
-                raise DataError(f"{self.path} has learned nothing yet")
-            yield self._snapshot
+        if not self._file.new:
+            with self._file.reading():
+                self._refresh()
+                if self._snapshot is not None:
+                    yield self._snapshot
+                    return
+        raise DataError(f"{self.path} has learned nothing yet")
 
     def _refresh(self) -> None:
         """Read everything except cells again if the file has changed."""
+        if self._file.new:
+            return
         with self._file.reading():
             digest = self._file.digest()
-            if digest is None:
-                self._metadata = LedgerMetadata.create(self._given, self.path)
-            elif self._snapshot is None or self._snapshot.digest != digest:
-                self._snapshot = None
-                self._snapshot = Snapshot.read(self._file, self._given)
-                self._metadata = self._snapshot.metadata
+            if digest is None or (self._snapshot is not None and digest == self._snapshot.digest):
+                return
+            self._snapshot = None
+            self._snapshot = Snapshot.read(self._file, self._given)
+            self._metadata = self._snapshot.metadata
 
     def _open_inputs(self, data: Any, name: str | None) -> list[ingest.Input]:
         needed = self._metadata.encoding.columns.is_needed

@@ -80,7 +80,7 @@ class LedgerMetadata:
         for name, what in (("label", "labels"), ("timestamp", "time")):
             if not given.get(name):
                 raise DataError(
-                    f"{path} does not exist or is empty, and no column is named as the {what}",
+                    f"{path} does not exist, and no column is named as the {what}",
                     Suggestion(f"name the column that holds the {what}", name),
                 )
         columns = dict(given)

@@ -19,7 +19,7 @@ import socket
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -125,6 +125,7 @@ class File:
         self._digest = Digest()  # as of the transaction that writes
         self._is_sealed = True
         self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, ...] = ()
         if not self.new:
             self._require_ours()
 
@@ -133,6 +134,14 @@ class File:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def remove(self) -> None:
+        """Remove a file in which nothing was ever written, while other writers are locked out."""
+        self.close()
+        for ending in ("-wal", "-shm", ""):
+            with suppress(FileNotFoundError):
+                os.unlink(self.path + ending)
+        self.new = True
 
     @contextmanager
     def exclusive(self, wait: float) -> Iterator[None]:
@@ -151,6 +160,7 @@ class File:
                     ) from None
                 time.sleep(0.05)
         try:
+            self._close_if_removed()
             self._make()
             who = f"process {os.getpid()} on {socket.gethostname()}"
             since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -191,9 +201,10 @@ class File:
     def reading(self) -> Iterator[None]:
         """Read one state of the file, independent of other writers."""
         with self._translate_errors():
-            if self.new or self._base().in_transaction:
+            if self._base().in_transaction:
                 yield
                 return
+            self._close_if_removed()
             base = self._base()
             base.execute("BEGIN")
             try:
@@ -206,8 +217,6 @@ class File:
 
     def digest(self) -> Digest | None:
         """Return the digest, which identifies a state of the ledger; None of an empty file."""
-        if self.new:
-            return None
         row = self._base().execute("SELECT value FROM meta WHERE name = ?", (DIGEST,)).fetchone()
         if row is None:
             if any(self._base().execute(query).fetchone() is not None for query in CONTENTS):
@@ -217,6 +226,11 @@ class File:
             return Digest.read(row[0])
         except (ValueError, TypeError, OverflowError, RecursionError):
             raise self.damage_error("its digest cannot be read") from None
+
+    def is_empty(self) -> bool:
+        """Return whether nothing was ever written into the file."""
+        with self.reading():
+            return self.digest() is None
 
     def values(self) -> dict[str, Any]:
         """Return everything except the cells, if it agrees with the digest."""
@@ -392,13 +406,21 @@ class File:
     def _base(self, new: bool = False) -> sqlite3.Connection:
         """Return the connection; a new file may be created by the process that has the lock."""
         if self._connection is None:
+            self._identity = identity(self.path)
             where = f"{Path(self.path).absolute().as_uri()}?mode={'rwc' if new else 'rw'}"
             self._connection = sqlite3.connect(
                 where, timeout=TIMEOUT, isolation_level=None, check_same_thread=False, uri=True
             )
             for pragma in PRAGMAS:
                 self._connection.execute(f"PRAGMA {pragma}")
+            if new:
+                self._identity = identity(self.path)
         return self._connection
+
+    def _close_if_removed(self) -> None:
+        """Close a file that the process that created it has removed."""
+        if not self._identity or self._identity != identity(self.path):
+            self.close()
 
     def _make(self) -> None:
         """Create an empty ledger, unless another process has done so meanwhile."""
@@ -479,3 +501,12 @@ def _schema() -> list[tuple[str, str, str, str | None]]:
     found = base.execute(OBJECTS).fetchall()
     base.close()
     return found
+
+
+def identity(path: str) -> tuple[int, ...]:
+    """Return the identity of the file of a name; nothing if it does not exist."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return ()
+    return found.st_dev, found.st_ino
