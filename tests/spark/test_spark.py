@@ -897,8 +897,7 @@ def test_a_ledger_is_the_one_of_a_single_machine(spark, tmp_path):
         ledger(broken, tmp_path / "l")
     with pytest.raises(DataError, match="'soon'"):
         ledger(broken, tmp_path / "new", **KEYS)
-    with Ledger.open(tmp_path / "new", **KEYS) as book:
-        assert book.records == {}
+    assert not (tmp_path / "new").exists()
     with Ledger.open(tmp_path / "l") as book:
         assert book.summary() == before
 
