@@ -190,11 +190,11 @@ def _text(*names):
     return change
 
 
-def _move(table, column):
+def _move(column):
     def change(base, rng):
-        (row,) = _any(base, table, rng)
+        (row,) = _any(base, "cells", rng)
         with contextlib.suppress(sqlite3.IntegrityError):
-            base.execute(f"UPDATE {table} SET {column} = {column} + 7 WHERE rowid = ?", (row,))
+            base.execute(f"UPDATE cells SET {column} = {column} + 7 WHERE rowid = ?", (row,))
 
     return change
 
@@ -247,12 +247,12 @@ def _features(base, rng):
 CHANGES = {
     "field": _field, "heads": _heads, "exchange": _exchange, "data": _data, "trigger": _trigger,
     "features": _features, "no cells": lambda base, rng: base.execute("DELETE FROM cells"),
-    **{f"delete {table}": _delete(table) for table in ("cells", "totals", "heads", "meta")},
+    **{f"delete {table}": _delete(table) for table in ("cells", "heads", "meta")},
     **{f"text {name}": _text(name) for name in ("labels", "segments", "inputs")},
     "text meta": _text(),
-    **{f"move {column} of {table}": _move(table, column)
-       for table in ("cells", "totals") for column in ("label", "start", "segment")},
-    **{f"view {table}": _view(table) for table in ("cells", "totals", "heads", "meta")},
+    "delete totals": lambda base, rng: base.execute("DELETE FROM cells WHERE segment = -1"),
+    **{f"move {column}": _move(column) for column in ("label", "start", "segment")},
+    **{f"view {table}": _view(table) for table in ("cells", "heads", "meta")},
 }  # fmt: skip
 SEALED = ("field", "heads", "features", "text labels", "text segments", "text inputs", "text meta")
 

@@ -234,7 +234,7 @@ PARTIAL = {
 def contents(path):
     """Return all that a ledger contains, except its last writer."""
     base = sqlite3.connect(path)
-    tables = ("cells", "totals", "heads", "meta")
+    tables = ("cells", "heads", "meta")
     found = {name: sorted(base.execute(f"SELECT * FROM {name}").fetchall()) for name in tables}
     base.close()
     found["meta"] = [row for row in found["meta"] if row[0] not in ("writer", "digest")]

@@ -280,8 +280,9 @@ def predict_from_pipe(run, text, *more, code=0):
 def test_events_with_other_names_are_refused(run):
     teach(run, written("t.csv", 100))
     done = predict_from_pipe(run, '{"Amount": 900, "hour": 3}\n', code=2)
-    assert "has a column 'Amount', which the model does not know; it knows 'amount', 'hour'" in (
-        done.err
+    assert (
+        "has a column 'Amount', which the model has not learned; it has learned 'amount', 'hour'"
+        in (done.err)
     )
     assert done.out == ""
     done = predict_from_pipe(run, '{"amount": 900, "hour": 3}\n{}\n', code=2)
@@ -457,9 +458,7 @@ def test_dates_in_another_notation_are_noticed_and_read(run, form):
 def test_another_sign_between_fields_is_named(run):
     Path("t.csv").write_text("a;b;y\n1,5;2;p\n2,5;3;q\n")
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL, code=2)
-    assert "2 fields, expected 1: '1,5;2;p'; say what is between fields with --delimiter ';'" in (
-        done.err
-    )
+    assert "2 fields, expected 1: '1,5;2;p'; name the delimiter with --delimiter ';'" in (done.err)
 
 
 def test_a_day_that_does_not_exist_is_an_error(run):
@@ -503,7 +502,7 @@ def test_few_of_them_are_categories_with_a_word(run):
     Path("w.csv").write_text("age,y\n" + "31,p\n40,q\nabout 50,p\n" * 5)
     done = run("learn", "w.csv", "--label", "y", "-m", "w.st")
     assert (
-        "warning: w.csv: column 'age' holds values such as '31' beside 'about 50', taken as "
+        "warning: w.csv: column 'age' holds values such as '31' and 'about 50', taken as "
         "categories; read them with --numeric age, or confirm that with --categorical age"
         in done.err
     )

@@ -1,4 +1,4 @@
-"""What is answered by sums alone is what the rows say."""
+"""Queries of a ledger give the results of the rows."""
 
 import numpy as np
 import pyarrow as pa
@@ -339,7 +339,7 @@ def test_three_classes_have_models_losses_and_backtests(tmp_path):
     [
         (lambda x: x.backtest(train=0), "train must be an integer of 1 or greater; got 0"),
         (lambda x: x.backtest(train=400), "there are 366 buckets, too few to learn 400"),
-        (lambda x: x.backtest(ridge="gcv"), "chooses again for every set of buckets"),
+        (lambda x: x.backtest(ridge="gcv"), "selects another ridge for every set of buckets"),
         (lambda x: x.backtest(features={"x": ["y"]}), "features names no feature in 'x'"),
         (lambda x: x.drift(level=2.0), "level must be between 0 and 0.5; got 2.0"),
         (lambda x: x.drift(until="2024-01-05"), "there are 4 buckets, and charts need 12"),

@@ -256,7 +256,7 @@ def test_memory_is_reckoned_before_it_is_spent(tmp_path, kind):
         rows = "0 " + " ".join(f"{j + 1}:1" for j in range(51)) + "\n"
     (tmp_path / name).write_text(rows)
     message = (
-        "at least 51 features by this row, but memory_limit has room for 50; "
+        "at least 51 features by this row, but memory_limit is enough for 50; "
         ".*with only.*: .drop.*: .hash:256"
     )
     with pytest.raises(DataError, match=message):

@@ -355,7 +355,7 @@ BAD = {
     "latin header": ("t.csv", b"\xe9,y\n1,0\n", "header is not UTF-8.*iconv"),
     "utf-16": ("t.csv", "a,y\n1,0\n".encode("utf-16"), "is UTF-16 text.*iconv"),
     "twice": ("t.csv", "a,a,y\n1,2,0\n", "two columns are called 'a'"),
-    "semicolons": ("t.csv", "a;y\n1;0\n", "say what is between fields with delimiter=.;"),
+    "semicolons": ("t.csv", "a;y\n1;0\n", "name the delimiter with delimiter=.;"),
     "no label": ("t.csv", "a,b\n1,0\n", "has no column 'y', named by label; it has 'a', 'b'"),
     "label 1.5": ("t.csv", "a,y\n1,0\n2,1.5\n", "row 2: label 1.5 in column 'y' is not an integer"),
     "json": ("t.jsonl", '{"a":1,"y":0}\n{"a":\n', "row 2: not a JSON object"),
@@ -535,7 +535,7 @@ def test_delimiters(tmp_path):
     assert values(chunks(path, delimiter=";"), "a") == ["1"]
 
 
-def test_prediction_treats_what_it_does_not_know_as_none(tmp_path):
+def test_columns_that_were_not_learned_are_refused_or_ignored(tmp_path):
     path = written(tmp_path / "t.csv", "a,b,y\n1,u,0\n2,v,1\n")
     _, _, encoding = encoded(path)
     (chunk,) = chunks(written(tmp_path / "n.csv", "b,a,extra\nw,5,1\nu,6,2\n"))
@@ -543,7 +543,7 @@ def test_prediction_treats_what_it_does_not_know_as_none(tmp_path):
     assert found.X.toarray().tolist() == [[5, 0, 0], [6, 1, 0]]
     assert found.unknown == {"b": 1}
     assert found.strange == ("extra",)
-    with pytest.raises(DataError, match="has a column 'extra', which the model does not know"):
+    with pytest.raises(DataError, match="has a column 'extra', which the model has not learned"):
         encoding.predict(chunk)
     (chunk,) = chunks(written(tmp_path / "n.csv", "a\n5\n"))
     with pytest.raises(

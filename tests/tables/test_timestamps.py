@@ -133,7 +133,7 @@ def test_a_clock_that_cannot_be_is_named(run, tmp_path, table, words, message):
 
 @pytest.mark.parametrize(
     ("cell", "message"),
-    [("", "row 5: no value in column 'at', which says the time"), ("soon", "'soon'")],
+    [("", "row 5: no value in column 'at', the time of the row"), ("soon", "'soon'")],
 )
 def test_a_row_without_a_time_is_named_and_nothing_learned(run, tmp_path, table, cell, message):
     pa.csv.write_csv(table, tmp_path / "t.csv")

@@ -147,7 +147,7 @@ def numbers(
     column = chunk.columns[name]
     if not pa.types.is_floating(column.type):
         read = partial(_number, decimal=decimal, has_symbols=has_symbols)
-        column = _converted(read, chunk, name, "a number", remedies)
+        column = _convert(read, chunk, name, "a number", remedies)
     result: Vector = column.to_numpy(zero_copy_only=False)
     return result
 
@@ -156,7 +156,7 @@ def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
     """Return cells as integers (rows,), and where they are missing (rows,)."""
     column = chunk.columns[name]
     if pa.types.is_string(column.type) or pa.types.is_integer(column.type):
-        text = _unsigned(texts(chunk, name))
+        text = _strip_sign(texts(chunk, name))
         if _casts(lambda cells: cells.cast(pa.int64()), text):
             gone = text.is_null().to_numpy(zero_copy_only=False)
             return text.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), gone
@@ -197,14 +197,14 @@ def seconds(
     """
     column = chunk.columns[name]
     if pa.types.is_string(column.type) and time_format is not None:
-        read = partial(_formatted, time_format=time_format)
-        column = _converted(read, chunk, name, f"a date like {time_format}", remedies)
+        read = partial(_parse_times, time_format=time_format)
+        column = _convert(read, chunk, name, f"a date like {time_format}", remedies)
     elif pa.types.is_string(column.type):
         with suppress(pa.ArrowInvalid):
             return seconds_of(column.cast(pa.timestamp("us")))
         if _casts(_number, column):
             return numbers(chunk, name, remedies)
-        column = _converted(_moment, chunk, name, "a date or time like 2024-12-31 23:59", remedies)
+        column = _convert(_moment, chunk, name, "a date or time like 2024-12-31 23:59", remedies)
     return (
         seconds_of(column) if pa.types.is_temporal(column.type) else numbers(chunk, name, remedies)
     )
@@ -233,7 +233,7 @@ def seconds_of(column: pa.Array) -> Vector:
 def _number(column: pa.Array, decimal: str = ".", has_symbols: bool = False) -> pa.Array:
     if not pa.types.is_string(column.type):
         return column.cast(pa.float64(), safe=False)
-    text = _unsigned(column)
+    text = _strip_sign(column)
     if has_symbols:
         text = _strip_decorations(text, decimal)
     if decimal != ".":
@@ -253,8 +253,8 @@ def _strip_decorations(text: pa.Array, decimal: str) -> pa.Array:
     return pc.if_else(pc.match_substring_regex(text, grouped), closed, text)
 
 
-def _formatted(column: pa.Array, time_format: str) -> pa.Array:
-    """Points in time of text in a format; a 31st of February is none."""
+def _parse_times(column: pa.Array, time_format: str) -> pa.Array:
+    """Return points in time of text in a format; a 31st of February is an error."""
     text = pc.utf8_trim_whitespace(column)
     moments = pc.strptime(text, format=time_format, unit="us")
     again = pc.strftime(moments, format=time_format)
@@ -270,8 +270,8 @@ def _formatted(column: pa.Array, time_format: str) -> pa.Array:
     return moments
 
 
-def _unsigned(column: pa.Array) -> pa.Array:
-    """Text without space around it, and without a plus before it."""
+def _strip_sign(column: pa.Array) -> pa.Array:
+    """Return text without white space around it and without a plus before it."""
     return pc.replace_substring_regex(pc.utf8_trim_whitespace(column), r"^\+", "")
 
 
@@ -290,14 +290,14 @@ def _casts(convert: Callable[[pa.Array], pa.Array], column: pa.Array) -> bool:
     return False
 
 
-def _converted(
+def _convert(
     convert: Callable[[pa.Array], pa.Array],
     chunk: Chunk,
     name: str,
     what: str,
     remedies: Sequence[Suggestion],
 ) -> Any:
-    """Convert a column, or raise for the first cell that will not go."""
+    """Convert a column; raise for the first cell that cannot be converted."""
     column = chunk.columns[name]
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return convert(column)

@@ -121,8 +121,8 @@ def require_few(
                 )
             if look.found and look.is_most:
                 agree = Suggestion("confirm that", "columns", {name: "category"})
-                beside = f" beside {look.other!r}" if look.other else ""
-                notes[name] = Message(f"{text}{beside}, taken as categories", look.remedy, agree)
+                other = f" and {look.other!r}" if look.other else ""
+                notes[name] = Message(f"{text}{other}, taken as categories", look.remedy, agree)
         if len(found) > MAX_CATEGORIES:
             raise chunk.error(
                 0,
@@ -134,15 +134,15 @@ def require_few(
     return notes
 
 
-def require_room(chunk: Chunk, count: int, room: float) -> None:
+def require_memory(chunk: Chunk, count: int, max_features: float) -> None:
     """Raise if there are more features than there is memory for."""
-    if count > room:
+    if count > max_features:
         raise chunk.error(
             0,
             (
                 f"there are at least {count:,} features by this row, but ",
                 OptionValue("memory_limit"),
-                f" has room for {int(room):,}",
+                f" is enough for {int(max_features):,}",
             ),
             Suggestion("name the columns that matter", "only"),
             Suggestion("leave others out", "columns", {"COLUMN": "drop"}),
@@ -185,7 +185,7 @@ def require_short(
 
 
 def missing_numbers(chunk: Chunk, numbers: Mapping[str, Vector]) -> dict[str, Flags]:
-    """Return where numbers (rows,) of columns are missing, if any is; raise if one is too large."""
+    """Return the missing values (rows,) of columns of numbers; raise if a number is too large."""
     missing = {}
     with np.errstate(over="ignore", invalid="ignore"):
         for name, x in numbers.items():
@@ -284,7 +284,7 @@ def labels(columns: Columns, chunk: Chunk, learned: str | None) -> tuple[str | N
 
 
 def weights(columns: Columns, chunk: Chunk, missing: dict[str, Flags]) -> Vector | None:
-    """Return the weights (rows,), if there are any; where they are missing is added."""
+    """Return the weights (rows,) or None; add the rows without one to ``missing``."""
     name = columns.weight
     if name is None:
         return None
@@ -310,7 +310,7 @@ def times(chunk: Chunk, name: str, kept: Flags, time_format: str | None) -> Vect
             Suggestion("correct the file"),
         )
     t = cell_parsing.seconds(chunk, name, time_format=time_format)
-    absent = f"no value in column {name!r}, which says the time; fill it in, or leave the row out"
+    absent = f"no value in column {name!r}, the time of the row; fill it in, or leave the row out"
     late = (
         f"in column {name!r} is beyond the year 9999; numbers are seconds since 1970: divide "
         "milliseconds by 1000"
@@ -320,7 +320,7 @@ def times(chunk: Chunk, name: str, kept: Flags, time_format: str | None) -> Vect
     return t[kept]
 
 
-def numbered(columns: Columns, chunk: Chunk, kept: Flags) -> ColumnBlock:
+def read_numbered(columns: Columns, chunk: Chunk, kept: Flags) -> ColumnBlock:
     """Return the features of a LIBSVM chunk in increasing order, and the codes of its entries."""
     X = chunk.entries if kept.all() else chunk.entries[kept]
     bad = np.flatnonzero(~(np.abs(X.data) <= MAX_ABS_VALUE))

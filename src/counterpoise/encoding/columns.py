@@ -92,7 +92,7 @@ class Columns:
 
     @property
     def uses_indicators(self) -> bool:
-        """Whether a row with a missing value is kept, with an indicator of it."""
+        """True if rows with missing values are kept, with indicators of these."""
         return self.missing in ("mean", "indicate")
 
     @cached_property

@@ -133,7 +133,7 @@ class ColumnEncoder:
         return at, by, base
 
     @cached_property
-    def _learned(self) -> dict[str, None]:
+    def _learned_columns(self) -> dict[str, None]:
         return dict.fromkeys(feature.column for feature in self.features)
 
     @cached_property
@@ -141,18 +141,18 @@ class ColumnEncoder:
         return {feature: j for j, feature in enumerate(self.features)}
 
     def learn(
-        self, chunk: Chunk, room: float = np.inf, lenient: bool = False
+        self, chunk: Chunk, max_features: float = np.inf, lenient: bool = False
     ) -> tuple[EncodedChunk, ColumnEncoder]:
         """Encode rows that are to be learned.
 
-        ``room`` is the number of features that there is memory for; it is checked before much is
-        made of the columns. With ``lenient``, columns that were learned before may be absent, and
-        are then 0. Return the rows, and the encoder with what is new in them; itself if nothing is.
+        ``max_features`` is the number of features that fit into memory. With ``lenient``,
+        columns that were learned before may be absent, and are then 0. Return the rows, and an
+        encoder of all features; the same one if none is new.
         """
         columns, label = self.columns, self.columns.label
         is_first = not self.kinds and not chunk.is_checked
-        column_values.require_columns(columns, chunk, self._learned, is_first, lenient)
-        column_values.require_room(chunk, self._least(chunk), room)
+        column_values.require_columns(columns, chunk, self._learned_columns, is_first, lenient)
+        column_values.require_memory(chunk, self._least(chunk), max_features)
         kinds = column_values.infer_types(columns, chunk, self.kinds)
         numbers, missing = self._read_numbers(chunk, kinds, is_learning=True)
         label_kind, y, missing[label] = column_values.labels(columns, chunk, self.labels)
@@ -168,7 +168,7 @@ class ColumnEncoder:
             fresh |= dict.fromkeys(block.features)
             if block.codes is not None:
                 self._require_short(chunk, block, kept)
-                column_values.require_room(chunk, len(fresh), room)
+                column_values.require_memory(chunk, len(fresh), max_features)
             if block.entries is not None:
                 kinds |= dict.fromkeys((f.column for f in block.features), "number")
         new = [feature for feature in fresh if feature not in self._index]
@@ -197,7 +197,7 @@ class ColumnEncoder:
 
     def missing_columns(self, chunk: Chunk) -> list[str]:
         """Return the columns that were learned, and that a table does not have."""
-        learned = self._learned if chunk.table else {}
+        learned = self._learned_columns if chunk.table else {}
         offered = frozenset(chunk.offered or chunk.columns)
         return [name for name in learned if name not in offered]
 
@@ -225,7 +225,7 @@ class ColumnEncoder:
         y = self._require_labels(chunk) if has_labels else None
         lacking = self.missing_columns(chunk)
         needed = [name for name in lacking if name not in optional]
-        if lacking and not needed and len(lacking) == len(self._learned):
+        if lacking and not needed and len(lacking) == len(self._learned_columns):
             needed = lacking
         if needed:
             raise DataError(
@@ -235,8 +235,8 @@ class ColumnEncoder:
         strange = [name for name in self.unknown_columns(chunk) if name not in (apart or ())]
         if strange and apart is not None:
             raise DataError(
-                f"{chunk.source} has a column {strange[0]!r}, which the model does not know; it "
-                f"knows {column_values.format_names(self._learned)}",
+                f"{chunk.source} has a column {strange[0]!r}, which the model has not learned; "
+                f"it has learned {column_values.format_names(self._learned_columns)}",
                 Suggestion("correct the name"),
                 Suggestion("leave unknown columns out", "ignore_unknown", True),
             )
@@ -245,7 +245,7 @@ class ColumnEncoder:
         bare = self._bare(chunk)
         if apart is not None and bare.any():
             skip = Suggestion("leave such rows without a prediction", "ignore_unknown", True)
-            names = column_values.format_names(self._learned)
+            names = column_values.format_names(self._learned_columns)
             problem = f"none of the columns of the model is here: {names}"
             raise chunk.error(int(bare.argmax()), problem, *cell_parsing.CORRECT, skip)
         kept &= ~bare
@@ -282,13 +282,13 @@ class ColumnEncoder:
         return bare
 
     def _least(self, chunk: Chunk) -> int:
-        """Return the least number of features: one for each column with a value in it."""
+        """Return the least number of features: one for each column that has a value."""
         columns = [chunk.columns[name] for name in self.columns.features_among(chunk.columns)]
         named = sum(1 for column in columns if column.null_count < len(column))
         return named + (0 if chunk.entries is None else len(np.unique(chunk.entries.indices)))
 
     def knows(self, name: str) -> bool:
-        """Return whether anything was learned from a column, be it only that it is missing."""
+        """Return whether a value, or that values are missing, was learned of a column."""
         return name in self.kinds or Feature(name, "missing") in self._index
 
     def _read_numbers(
@@ -354,7 +354,7 @@ class ColumnEncoder:
             cells = x if is_whole else x[kept]
             block = KINDS[kinds[name]].encode(columns, name, cells, self._index)
             if name in missing:
-                block = self._imputed(block, missing[name][kept], bases.get(name, 0.0), usual)
+                block = self._impute(block, missing[name][kept], bases.get(name, 0.0), usual)
             yield block
         for name in chunk.ordered:
             kind = KINDS.get(kinds.get(name, ""))
@@ -367,9 +367,9 @@ class ColumnEncoder:
                 x = gone[kept].astype(np.float64)
                 yield ColumnBlock([Feature(name, "missing")], (x,), rows=int(x.sum()))
         if chunk.entries is not None:
-            yield column_values.numbered(columns, chunk, kept)
+            yield column_values.read_numbered(columns, chunk, kept)
 
-    def _imputed(
+    def _impute(
         self, block: ColumnBlock, gone: Flags, base: float, usual: Vector | None
     ) -> ColumnBlock:
         """Return a block with a constant where a value is missing, and 0 where it is absent.

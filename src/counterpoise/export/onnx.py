@@ -357,7 +357,7 @@ def _map_rows(made: Graph, X: str, fixed: FittedMap) -> str:
 def _map_blocks(the_map: Map, made: Graph, Z: str, drawn: Matrix) -> list[str]:
     """Return blocks of mapped features of scaled rows, given the parameters of the map."""
     raise DataError(
-        f"there is no ONNX graph of the map {the_map.text}",
+        f"the map {the_map.text} has no ONNX graph",
         Suggestion("export", "output_format", "json"),
     )
 
@@ -451,10 +451,10 @@ def _decide(made: Graph, X: str, scores: Scores) -> None:
     labels, seen = classes.labels, np.flatnonzero(classes.seen)
     out = made.output("score", np.dtype(float), ["n", classes.n_scores])
     if isinstance(solution, Average):
-        sums = [_scored(made, X, part.fixed, part.solution, "") for part in solution.parts]
+        sums = [_add_scores(made, X, part.fixed, part.solution, "") for part in solution.parts]
         f = made.node("Sum", *sums, name=out)
     else:
-        f = _scored(made, X, scores.fixed, solution, out)
+        f = _add_scores(made, X, scores.fixed, solution, out)
     if classes.n_scores == 1:
         ahead = made.node("Greater", f, 0.0)
         code = made.node("Cast", ahead, to=_type(np.dtype(np.int64)))
@@ -469,7 +469,7 @@ def _decide(made: Graph, X: str, scores: Scores) -> None:
     probabilities(made, f, scores)
 
 
-def _scored(
+def _add_scores(
     made: Graph, X: str, fixed: FittedMap | None, solution: LinearScores | QuadraticScores, out: str
 ) -> str:
     """Return scores of rows, through a map if there is one, under a name."""

@@ -53,23 +53,23 @@ class Scorer(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> Matrix:
         """Return scores (n,) or (n, c) of rows (n, d)."""
-        return ravel_binary(self._of(X))
+        return ravel_binary(self._scores(X))
 
     def predict(self, X: Any) -> Labels:
         """Return labels (n,) of rows (n, d)."""
         classes = self.scores.classes
-        labels: Labels = classes.labels[argmax_classes(self._of(X), classes.seen)]
+        labels: Labels = classes.labels[argmax_classes(self._scores(X), classes.seen)]
         return labels
 
     def predict_proba(self, X: Any) -> Matrix:
         """Return balanced probabilities (n, c) of rows (n, d)."""
-        return self.scores.probabilities(self._of(X), stream=False)
+        return self.scores.probabilities(self._scores(X), stream=False)
 
     def predict_stream_proba(self, X: Any) -> Matrix:
         """Return probabilities (n, c) of rows (n, d) under the observed class frequencies."""
-        return self.scores.probabilities(self._of(X), stream=True)
+        return self.scores.probabilities(self._scores(X), stream=True)
 
-    def _of(self, X: Any) -> Matrix:
+    def _scores(self, X: Any) -> Matrix:
         return self.scores.of(np.asarray(X, dtype=np.float64))
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -20,7 +20,7 @@ from counterpoise.ledger.bucket_series import (
     solver_options,
     to_records,
 )
-from counterpoise.ledger.query import Selection, listed
+from counterpoise.ledger.query import Selection, to_list
 
 MAX_FIRST = 30  # buckets before the first test, if all earlier buckets are learned
 
@@ -133,13 +133,13 @@ def backtest(
     options: Mapping[str, Any],
 ) -> Backtest:
     """Test every combination of the given values on the buckets of a series."""
-    windows, half_lives = listed(train) or [None], listed(half_life) or [None]
+    windows, half_lives = to_list(train) or [None], to_list(half_life) or [None]
     for one in windows:
         if one is not None:
             check_count("train", one)
     check_count("test", test)
     half_lives = [None if one is None else time_buckets.parse_half_life(one) for one in half_lives]
-    solvers = {one: solver_options({**options, "ridge": one}) for one in listed(ridge)}
+    solvers = {one: solver_options({**options, "ridge": one}) for one in to_list(ridge)}
     subsets = _subsets(features, names)
     all_buckets = min(MAX_FIRST, max(1, len(series) // 2))
     first = max(all_buckets if one is None else one for one in windows)
@@ -158,7 +158,7 @@ def backtest(
             one = evaluate_scores(lines, tests.select_features(at))
             days = None if half is None else half / time_buckets.DAY
             setting = BacktestSetting(window, days, b, name)
-            results[setting] = one.balanced, one.g_mean, one.pool()
+            results[setting] = one.balanced_loss, one.g_mean, one.pool()
     loss, g_mean, total = (np.array([one[i] for one in results.values()]) for i in range(3))
     if not np.isfinite(total[:, 0]).any():
         raise DataError("no test has rows of every class, after training rows of every class")

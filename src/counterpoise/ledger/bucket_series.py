@@ -164,10 +164,10 @@ def solver_options(options: Mapping[str, Any]) -> Options:
         if name not in SOLVER_OPTIONS:
             raise TypeError(f"unexpected keyword argument {name!r}")
     result = Options(**options)
-    ridge, scale = result.ridge, result.scale
+    ridge = result.ridge
     if ridge == "gcv":
         raise DataError(
-            (OptionValue("ridge", "gcv"), " chooses again for every set of buckets"),
+            (OptionValue("ridge", "gcv"), " selects another ridge for every set of buckets"),
             Suggestion("compare numbers instead"),
         )
     is_number = isinstance(ridge, (int, float)) and not isinstance(ridge, bool)
@@ -175,8 +175,7 @@ def solver_options(options: Mapping[str, Any]) -> Options:
         raise DataError(
             (OptionValue("ridge"), f" must be a positive number or auto; got {ridge!r}")
         )
-    if scale not in ("standard", None):
-        raise DataError((OptionValue("scale"), f" must be standard or none; got {scale!r}"))
+    result.check()
     return result
 
 
@@ -238,7 +237,7 @@ class Evaluation:
     recall: Matrix  # (g, c) estimated recall of each class
 
     @property
-    def balanced(self) -> Vector:
+    def balanced_loss(self) -> Vector:
         """Mean of the losses of the classes of each set; NaN if one has no row."""
         mean: Vector = self.loss.mean(axis=1)
         return mean

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.ledger._sum_cells import add_cells
 from counterpoise.moments.downdate import UNTRACKED_HASH
 from counterpoise.moments.moments import Moments
 from counterpoise.validation import MAX_SAMPLE_WEIGHT, MAX_TIMESTAMP
@@ -239,11 +238,6 @@ class Block:
         heads = self.heads.tolist()
         return [StoredCell._make((*h, data)) for h, data in zip(heads, self.data, strict=True)]
 
-    def is_uniform(self, d: int) -> bool:
-        """Return whether all cells have d features, and no rows were removed from them."""
-        heads = self.heads
-        return len(heads) > 0 and bool((heads["d"] == d).all()) and not heads["removed"].any()
-
     def is_intact(self) -> bool:
         """Return whether heads and data agree with their checksums."""
         sizes = packed_size(self.heads["d"], self.heads["removed"] > 0)
@@ -283,7 +277,7 @@ class Cells:
     def unpack(cls, block: Block, labels: Labels, anchor: Vector) -> Cells:
         """Return packed cells, widened to the features of the anchor."""
         heads, m, d = block.heads, len(block.heads), len(anchor)
-        if block.is_uniform(d):  # columns are views of the data
+        if (heads["d"] == d).all() and not heads["removed"].any():  # columns are views of the data
             data = np.frombuffer(b"".join(block.data), packed_type(d, False))
             zero = np.broadcast_to(0.0, (m, 2, d))
             mean = (data["anchor"] - anchor) + data["mean"]
@@ -336,29 +330,25 @@ class MomentSum:
     """Sum of cells of one class about one anchor, which arrive in blocks."""
 
     def __init__(self, d: int) -> None:
-        self._own: list[Vector] = []
+        self._n: list[Vector] = []
         self._mean: list[Matrix] = []
-        self._sums = np.zeros(triangle(d) + 2 * d)  # as they follow each other in a cell
-        self._tri = self._sums[: triangle(d)]
-        self._nonconstant = self._sums[triangle(d) :].reshape(2, d)
+        self._tri, self._nonconstant = np.zeros(triangle(d)), np.zeros((2, d))
         self._hashes, self._has_unit_weights = np.zeros((2, 1 + d), dtype=np.uint64), True
         self._min_weight, self._max_scatter, self._removed = np.inf, np.zeros(d), np.zeros((2, d))
 
-    def _add_weights(self, heads: BucketIndex, mean: Matrix, w: Vector) -> None:
-        self._own.append(w * heads["n"])
-        self._mean.append(mean)
-        some = w > 0
-        self._has_unit_weights = self._has_unit_weights and bool((w[some] == 1.0).all())
-        smallest = (w * heads["min_row_weight"])[some].min(initial=np.inf)
-        self._min_weight = min(self._min_weight, smallest)
-
     def add(self, cells: Cells, w: Vector) -> None:
         """Add cells with weights (m,)."""
-        self._add_weights(cells.heads, cells.mean, w)
+        some = w > 0
+        self._n.append(w * cells.heads["n"])
+        self._mean.append(cells.mean)
         self._tri += w @ cells.tri
         self._nonconstant += np.tensordot(w, cells.nonconstant_weight, 1)
-        some = w > 0
-        self._hashes += np.add.reduce(cells.row_hashes[some], axis=0)
+        self._hashes += cells.row_hashes[some].sum(axis=0)
+        self._has_unit_weights &= bool((w[some] == 1.0).all())
+        smallest = (w * cells.heads["min_row_weight"])[some].min(initial=np.inf)
+        self._min_weight = min(self._min_weight, smallest)
+        if not cells.heads["removed"].any():
+            return
         self._max_scatter += cells.max_scatter[some].sum(axis=0)
         some &= cells.removed[:, 0].any(axis=1)
         if some.any():
@@ -366,20 +356,9 @@ class MomentSum:
                 self._removed[1] = cells.removed[some.argmax(), 1]
             self._removed[0] += w @ cells.removed[:, 0]
 
-    def add_block(self, block: Block, anchor: Vector, w: Vector) -> None:
-        """Add packed cells with weights (m,), without unpacking them if they are uniform."""
-        d = len(anchor)
-        if not block.is_uniform(d):
-            self.add(Cells.unpack(block, np.zeros(1), anchor), w)
-            return
-        mean = np.empty((len(w), d))
-        self._add_weights(block.heads, mean, w)
-        row_hashes = self._hashes.reshape(-1) if self._has_unit_weights else None
-        add_cells(tuple(block.data), w, anchor, mean, self._sums, row_hashes)
-
     def store(self, result: Moments, k: int) -> None:
         """Set class k of moments about the same anchor to the sum."""
-        own = np.concatenate(self._own) if self._own else np.zeros(0)
+        own = np.concatenate(self._n) if self._n else np.zeros(0)
         n = float(own.sum())
         if n <= 0.0:
             return

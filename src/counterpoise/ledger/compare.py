@@ -182,7 +182,7 @@ def compare(
     return Comparison(
         texts[0], texts[1], pair.labels.tolist(), snapshot.names, n, shift, _holm(shift_p), spread,
         _holm(spread_p), tests, lines.coef[:, -1] * pair.feature_stds(),
-        evaluation.balanced.reshape(2, 2), evaluation.g_mean.reshape(2, 2),
+        evaluation.balanced_loss.reshape(2, 2), evaluation.g_mean.reshape(2, 2),
     )  # fmt: skip
 
 

@@ -112,7 +112,7 @@ class Drift:
 
     @property
     def alarms(self) -> Flags:
-        """Whether any chart has exceeded its limit in each bucket."""
+        """Buckets in which a chart has exceeded its limit."""
         any_alarm: Flags = self.loss_alarm | self.alarm.any(axis=(1, 2))
         return any_alarm
 
@@ -171,10 +171,10 @@ def find_drift(
     evaluation = evaluate_scores(solve_series(series.sum(W), solver_options(options)), series)
     with np.errstate(divide="ignore"):
         n = 1.0 / (1.0 / series.n).sum(axis=1)  # precision of a mean of both classes
-    usual, limit, loss_alarm = _loss_chart(evaluation.balanced, n, level / 2.0)
+    usual, limit, loss_alarm = _loss_chart(evaluation.balanced_loss, n, level / 2.0)
     shift, z, z_limit, alarm = _mean_charts(series, level / 2.0)
     return Drift(
-        series.start, series.labels.tolist(), names, evaluation.balanced, evaluation.g_mean,
+        series.start, series.labels.tolist(), names, evaluation.balanced_loss, evaluation.g_mean,
         usual, limit, loss_alarm, shift, z, z_limit, alarm, level,
     )  # fmt: skip
 

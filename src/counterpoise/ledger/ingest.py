@@ -189,7 +189,7 @@ class RowGrouper:
 
     @property
     def is_full(self) -> bool:
-        """Whether the rows fill a batch."""
+        """True if the rows fill a batch."""
         rows = sum(len(part.y) for part in self._encoded)
         return rows >= BATCH_ROWS or rows * max(len(self.encoding.features), 1) >= BATCH_VALUES
 
@@ -262,7 +262,7 @@ class RowGrouper:
         X, stop = _concatenate(rows, d)[order], stop[order]
         weight = None if weight is None else weight[order]
         names, result = _array(self._labels), {}
-        stored = self._stored(int(keys[0, 0]), int(keys[-1, 0]))
+        stored = self._read_stored(int(keys[0, 0]), int(keys[-1, 0]))
         for i, j in pairwise([0, *ends.tolist(), len(order)]):
             key = Key(*keys[i].tolist())
             own, before, anchor = names[key.label : key.label + 1], stored.get(key), None
@@ -276,7 +276,7 @@ class RowGrouper:
                 result[key] = (int(stop[i]), j - i, moments, before)
         return result
 
-    def _stored(self, first: int, last: int) -> dict[Key, StoredCell]:
+    def _read_stored(self, first: int, last: int) -> dict[Key, StoredCell]:
         """Return the cells of the file whose buckets begin between two times."""
         return {}
 
@@ -366,7 +366,7 @@ class CellWriter(RowGrouper):
     def learn(
         self, chunk: Chunk, key: str, allow_overlap: bool = False, *, needs_scores: bool = False
     ) -> list[ScoredRows]:
-        """Learn a chunk; there are no scores."""
+        """Learn a chunk, without scores."""
         if not self._record.mark.rows and not self.pending_rows:
             self.records.check_new(chunk, key, allow_overlap)
             self._record = Record(starts=chunk.starts)
@@ -409,9 +409,9 @@ class CellWriter(RowGrouper):
             cell.append(more)
         return StoredCell.pack(key, cell.stop, cell.rows, cell.moments)
 
-    def _stored(self, first: int, last: int) -> dict[Key, StoredCell]:
+    def _read_stored(self, first: int, last: int) -> dict[Key, StoredCell]:
         heads = self.file.heads(first, last).cells
-        return {cell.key: cell for cell in self.file.block("cells", heads).cells()}
+        return {cell.key: cell for cell in self.file.block(heads).cells()}
 
     def _moments(self, cell: StoredCell) -> Moments:
         label = _array(self._labels)[cell.label : cell.label + 1]
@@ -462,8 +462,7 @@ class CellWriter(RowGrouper):
                     written.append(StoredCell.pack(key, stored.stop, stored.rows - rows, left))
                 else:
                     removed.append(key)
-        self.file.put_cells(written)
-        self.file.remove_cells(removed)
+        self.file.put_cells(written, removed)
 
     def _difference(self, stored: StoredCell, less: Moments) -> Moments:
         """Return a cell without some rows, if enough digits are left."""
@@ -522,12 +521,14 @@ class CellWriter(RowGrouper):
             )
         self.encoding = encoding
         with self.file.writing():
-            written = []
+            written, stored = [], dict[int, dict[Key, StoredCell]]()
             for place, cell in cells.items():
+                if place.start not in stored:  # cells come by time: one bucket is in memory
+                    stored = {place.start: self._read_stored(place.start, place.start)}
                 segment = self._segments.setdefault(place.segment, len(self._segments))
                 label = self._labels.setdefault(place.label, len(self._labels))
                 key = Key(place.start, segment, label)
-                written.append(self._append(key, cell, self._stored(key.start, key.start).get(key)))
+                written.append(self._append(key, cell, stored[key.start].get(key)))
             for at, column in enumerate(self.metadata.settings.by):
                 self._require_few(column, {segment[at] for segment in self._segments}, name)
             self.file.put_cells(written)
@@ -576,7 +577,7 @@ class CellWriter(RowGrouper):
             stop = time_buckets.bucket_stop(start, every)
             size = heads["stop"] - heads["start"]
             is_finer = (heads["stop"] <= stop) & (size < stop - start)
-            finer = self.file.block("cells", heads[is_finer]).cells()
+            finer = self.file.block(heads[is_finer]).cells()
             bounds = zip(start[is_finer].tolist(), stop[is_finer].tolist(), strict=True)
             target = {
                 cell.key: (Key(first, cell.segment, cell.label), last)
@@ -591,8 +592,7 @@ class CellWriter(RowGrouper):
                 for cell in own[1:]:
                     total.append(cell.moments(label, d))
                 merged.append(StoredCell.pack(key, last, sum(cell.rows for cell in own), total))
-            self.file.remove_cells([cell.key for cell in finer])
-            self.file.put_cells(merged)
+            self.file.put_cells(merged, [cell.key for cell in finer])
             if finer or (end, every) not in self.metadata.coarse:
                 kept = [one for one in self.metadata.coarse if one[1] != every or one[0] > end]
                 if not any(one[1] == every for one in kept):
@@ -611,7 +611,7 @@ class CellWriter(RowGrouper):
             heads = self.file.index().cells
             require_whole(heads["start"], heads["stop"], until, "until")
             old = heads[heads["stop"] <= until]
-            self.file.remove_cells([Key(*key) for key in old[list(Key._fields)].tolist()])
+            self.file.put_cells((), [Key(*key) for key in old[list(Key._fields)].tolist()])
             before = self.metadata.dropped
             self.metadata.dropped = until if before is None else max(before, until)
             self.metadata.write(self.file)

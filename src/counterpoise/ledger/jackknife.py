@@ -9,7 +9,7 @@ do, and therefore this predicts new days better than an error computed from inde
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -99,16 +99,8 @@ def estimate_uncertainty(
             (OptionValue("pooled_rows"), " makes scores quadratic: they have no coefficients"),
             Suggestion("leave it out"),
         )
-    index = {name: j for j, name in enumerate(snapshot.names)}
-    for name in model.names_:
-        if name not in index:
-            raise DataError(
-                f"feature {name!r} of the model is not in the ledger any more",
-                Suggestion("use Ledger.model again"),
-            )
-    at = np.array([index[name] for name in model.names_], dtype=np.intp)
-    cells, weights = snapshot.cells(replace(selection, half_life=None))
-    cells = cells.select(np.flatnonzero(weights))
+    at = snapshot.metadata.feature_indices(model.names_)
+    cells, _ = snapshot.cells(selection)
     series = Series.of_cells(cells).select_features(at)
     W = _leave_out(selection.decay(series.start, int(series.start.max())))
     sums, options = series.sum(W), model.get_params(deep=False)

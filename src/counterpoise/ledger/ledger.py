@@ -27,7 +27,7 @@ from counterpoise.ledger.jackknife import (
     weights_over_time,
 )
 from counterpoise.ledger.metadata import LedgerColumns, LedgerMetadata
-from counterpoise.ledger.query import Snapshot, listed
+from counterpoise.ledger.query import Snapshot, to_list
 from counterpoise.ledger.storage import File, identity
 from counterpoise.readers.chunk import ReadPosition
 from counterpoise.tables.model import TableModel
@@ -244,7 +244,7 @@ class Ledger:
             The number of rows.
         """
         inputs = self._open_inputs(data, name)
-        values = {key: tuple(map(str, listed(value))) for key, value in (where or {}).items()}
+        values = {key: tuple(map(str, to_list(value))) for key, value in (where or {}).items()}
         rows = RowFilter(values) if values else None
         with self.lock() as writer:
             removed = writer.unlearn(inputs, rows, watch)
@@ -372,8 +372,7 @@ class Ledger:
             The file.
         """
         encoding = self._metadata.encoding
-        index = {feature.name: j for j, feature in enumerate(encoding.features)}
-        own = encoding.only(np.array([index[name] for name in model.names_], dtype=np.intp))
+        own = encoding.only(self._metadata.feature_indices(model.names_))
         assert isinstance(encoding.columns, LedgerColumns)
         # A column that is 0 in every row of the selection may have values in predicted rows.
         unused = {f.column for f in encoding.features} - {f.column for f in own.features}
@@ -413,8 +412,7 @@ class Ledger:
                 labels.append(encoded.y)
         X, y = np.vstack(rows), np.concatenate(labels)
         if model is not None:
-            index = {name: j for j, name in enumerate(self._metadata.names)}
-            X = X[:, [index[name] for name in model.names_]]
+            X = X[:, self._metadata.feature_indices(model.names_)]
         return X, y
 
     # Queries

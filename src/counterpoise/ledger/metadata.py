@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels
-from counterpoise.encoding.columns import Columns, Feature, by_option, parse_roles
+from counterpoise.encoding.columns import Columns, by_option
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.ledger import time_buckets
 from counterpoise.ledger.storage import File
-from counterpoise.readers.chunk import ReadPosition
 from counterpoise.tables.estimator import as_text
-from counterpoise.tables.records import Record, Records
+from counterpoise.tables.model_io import plain_record, read_encoding, read_record
+from counterpoise.tables.records import Records
 from counterpoise.validation import MAX_TIMESTAMP
 
 MAX_VALUES = 1000  # values of a column that segments are made of
@@ -34,9 +35,20 @@ class LedgerColumns(Columns):
         """Return whether a column is needed for learning."""
         return name in self.cell_columns or super().is_needed(name)
 
+    @classmethod
+    def of(cls, columns: Columns, settings: Settings) -> LedgerColumns:
+        """Return columns with those of the cells."""
+        cells = (settings.timestamp, *settings.by)
+        return cls(**own_fields(columns), cell_columns=cells)
+
     def without_cells(self) -> Columns:
         """Return the columns of a model."""
-        return Columns(**{f.name: getattr(self, f.name) for f in fields(Columns)})
+        return Columns(**own_fields(self))
+
+
+def own_fields(columns: Columns) -> dict[str, Any]:
+    """Return the fields of columns that are not those of a ledger alone."""
+    return {f.name: getattr(columns, f.name) for f in fields(Columns)}
 
 
 @dataclass(frozen=True)
@@ -75,11 +87,11 @@ class LedgerMetadata:
         own = [f.name for f in fields(Settings) if f.name in given]
         settings = Settings(**{name: columns.pop(name) for name in own})
         time_buckets.require_every(settings.every)
-        _require_separate(settings, columns)
         roles = {**dict.fromkeys(settings.by, "category"), **columns.get("roles", {})}
         columns["roles"] = dict(sorted({**roles, settings.timestamp: "drop"}.items()))
-        columns["cell_columns"] = (settings.timestamp, *settings.by)
-        return cls(settings, ColumnEncoder(LedgerColumns(**columns)))
+        metadata = cls(settings, ColumnEncoder(LedgerColumns.of(Columns(**columns), settings)))
+        metadata._require_separate()
+        return metadata
 
     @classmethod
     def read(cls, file: File, given: Mapping[str, Any]) -> LedgerMetadata:
@@ -87,40 +99,31 @@ class LedgerMetadata:
         values = file.values()
         try:
             settings = Settings(**{**values["settings"], "by": tuple(values["settings"]["by"])})
-            records = Records()
-            for name, one in values["inputs"].items():
-                gone = tuple((start, stop) for start, stop in one["gone"])
-                mark = ReadPosition(**one["mark"])
-                records[name] = Record(mark, tuple(one["starts"]), one["dropped"], gone=gone)
+            plain = dict(values["encoding"])
+            encoding = read_encoding(plain, plain.pop("features"))
             metadata = cls(
                 settings,
-                _encoding(values["encoding"]),
+                replace(encoding, columns=LedgerColumns.of(encoding.columns, settings)),
                 list(values["labels"]),
                 [tuple(one) for one in values["segments"]],
-                records,
+                Records((name, read_record(one)) for name, one in values["inputs"].items()),
                 [(until, every) for until, every in values["coarse"]],
                 values["dropped"],
             )
             metadata._require_possible()
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-            raise file.damaged(f"its settings cannot be read: {error}") from None
+            raise file.damage_error(f"its settings cannot be read: {error}") from None
         metadata._require_same(given, file.path)
         return metadata
 
     def _require_possible(self) -> None:
         """Raise ValueError if a ledger cannot contain a value that was read."""
         settings, features = self.settings, self.encoding.features
-        columns, kinds = self.encoding.columns, self.encoding.kinds
-        assert isinstance(columns, LedgerColumns)
         possible = {
             "timestamp": isinstance(settings.timestamp, str),
             "every": settings.every in time_buckets.EVERY,
             "by": all(isinstance(name, str) for name in settings.by),
-            "max_values": type(settings.max_values) is int and settings.max_values >= 1,
-            "label": isinstance(columns.label, str),
-            "roles": parse_roles(columns.roles) == columns.roles,
-            "columns": all(isinstance(name, str) for name in columns.cell_columns),
-            "kinds": all(isinstance(one, str) for pair in kinds.items() for one in pair),
+            "max_values": type(settings.max_values) is int,
             "labels": all(isinstance(one, (str, int, float, bool)) for one in self.labels)
             and len({type(one) for one in self.labels}) <= 1
             and len(set(self.labels)) == len(self.labels) <= MAX_LABELS,
@@ -130,8 +133,7 @@ class LedgerMetadata:
                 and all(value is None or isinstance(value, str) for value in one)
                 for one in self.segments
             ),
-            "features": all(isinstance(feature.name, str) for feature in features)
-            and len({feature.name for feature in features}) == len(features),
+            "features": len({feature.name for feature in features}) == len(features),
             "coarse": all(
                 type(until) is int and abs(until) < MAX_TIMESTAMP and every in time_buckets.EVERY
                 for until, every in self.coarse
@@ -143,7 +145,29 @@ class LedgerMetadata:
             if not is_possible:
                 raise ValueError(f"impossible {name}")
         self._require_memory()
-        _require_separate(settings, {"label": columns.label, "roles": columns.roles})
+        self._require_separate()
+
+    def _require_separate(self) -> None:
+        """Raise if one column has two roles that exclude each other."""
+        settings, columns = self.settings, self.encoding.columns
+        if len(set(settings.by)) < len(settings.by):
+            raise DataError((OptionValue("by"), " names a column twice"))
+        if columns.label in (settings.timestamp, *settings.by):
+            raise DataError(
+                f"column {columns.label!r} contains labels; it cannot be a time or segment"
+            )
+        if settings.timestamp in settings.by:
+            raise DataError(
+                f"column {settings.timestamp!r} contains the time; it cannot be a segment"
+            )
+        for name in settings.by:
+            role = columns.roles.get(name, "category")
+            if role not in ("category", "drop") and not role.startswith("hash"):
+                raise DataError(
+                    f"column {name!r} makes segments, so that its role cannot be {role}"
+                )
+        if not isinstance(settings.max_values, int) or settings.max_values < 1:
+            raise DataError((OptionValue("max_values"), " must be 1 or greater"))
 
     def _require_memory(self) -> None:
         """Raise if the moments of all classes would take too much memory."""
@@ -160,19 +184,15 @@ class LedgerMetadata:
         self._require_memory()
         if self.settings.by:
             file.put_totals(self.label_array(), self.width)
-        features = [list(one) for one in self.encoding.features]
-        stored = ("mark", "starts", "dropped", "gone")
-        inputs = {
-            name: {field: value for field, value in asdict(record).items() if field in stored}
-            for name, record in self.records.items()
-        }
+        assert isinstance(self.encoding.columns, LedgerColumns)
+        plain = replace(self.encoding, columns=self.encoding.columns.without_cells()).plain()
         file.put_values(
             {
                 "settings": asdict(self.settings),
-                "encoding": {**self.encoding.plain(), "features": features},
+                "encoding": {**plain, "features": self.encoding.features},
                 "labels": self.labels,
                 "segments": self.segments,
-                "inputs": inputs,
+                "inputs": {name: plain_record(one) for name, one in self.records.items()},
                 "coarse": self.coarse,
                 "dropped": self.dropped,
             }
@@ -187,6 +207,17 @@ class LedgerMetadata:
     def names(self) -> list[str]:
         """Names of the features."""
         return [feature.name for feature in self.encoding.features]
+
+    def feature_indices(self, names: Sequence[str]) -> NDArray[np.intp]:
+        """Return the indices of the features of a model; raise if one does not exist any more."""
+        index = {name: j for j, name in enumerate(self.names)}
+        for name in names:
+            if name not in index:
+                raise DataError(
+                    f"feature {name!r} of the model is not in the ledger any more",
+                    Suggestion("use Ledger.model again"),
+                )
+        return np.array([index[name] for name in names], dtype=np.intp)
 
     def segment_column(self, name: str, option: str | None = None) -> int:
         """Return the index of a column among the columns of segments; raise if it is not one."""
@@ -224,32 +255,3 @@ class LedgerMetadata:
                     Suggestion("leave the option out"),
                     Suggestion("begin a new ledger"),
                 )
-
-
-def _encoding(plain: Mapping[str, Any]) -> ColumnEncoder:
-    """Return the encoding that a file contains."""
-    columns: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in plain["columns"].items()
-    }
-    features = tuple(Feature(*one) for one in plain["features"])
-    bases = plain.get("bases", {})
-    return ColumnEncoder(LedgerColumns(**columns), plain["kinds"], features, plain["labels"], bases)
-
-
-def _require_separate(settings: Settings, columns: Mapping[str, Any]) -> None:
-    """Raise if one column has two roles that exclude each other."""
-    label = columns["label"]
-    if len(set(settings.by)) < len(settings.by):
-        raise DataError((OptionValue("by"), " names a column twice"))
-    for name in (settings.timestamp, *settings.by):
-        if name == label:
-            raise DataError(f"column {name!r} contains labels; it cannot be a time or segment")
-    if settings.timestamp in settings.by:
-        raise DataError(f"column {settings.timestamp!r} contains the time; it cannot be a segment")
-    for name in settings.by:
-        role = columns.get("roles", {}).get(name, "category")
-        if role not in ("category", "drop") and not role.startswith("hash"):
-            raise DataError(f"column {name!r} makes segments, so that its role cannot be {role}")
-    if not isinstance(settings.max_values, int) or settings.max_values < 1:
-        raise DataError((OptionValue("max_values"), " must be 1 or greater"))

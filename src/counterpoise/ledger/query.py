@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from counterpoise.arrays import Counts, Flags, Vector, one_thread
+from counterpoise.arrays import Counts, Flags, Matrix, Vector, one_thread
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.state import LearningConfig, State
-from counterpoise.errors import DataError, OptionValue, PrecisionError, Suggestion
+from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.estimators.base import wrap
 from counterpoise.ledger import time_buckets
@@ -29,17 +29,12 @@ from counterpoise.ledger.cells import (
 )
 from counterpoise.ledger.metadata import LedgerMetadata
 from counterpoise.ledger.storage import Digest, File
-from counterpoise.moments.downdate import UNTRACKED_HASH
 from counterpoise.moments.moments import Moments
 from counterpoise.moments.resize import select_features
 from counterpoise.solver.imputation import MeanImputation
 
-MAX_CACHE_BYTES = 1 << 29  # of cells in memory
-CACHE_ALL_FRACTION = 0.5  # of all cells: if queries have read more, all are read and cached
 MAX_HALF_LIVES = 1000.0  # age of a row beyond which its weight does not decrease
-MAX_DIFFERENCE_ERROR = 2e-15  # relative error of a difference: a few roundings, as of a sum
 MAX_TOTAL_ERROR = 1e-9  # relative difference between a total and the sum of its cells
-SECONDS_OF_LABEL = 1 << 40  # more than between any two times
 
 
 @dataclass(frozen=True)
@@ -85,8 +80,8 @@ class Selection:
                     text = f" of {column!r} is {dict(value)}; write {{'not': values}}"
                     raise DataError((OptionValue("where"), text))
                 value = value["not"]
-            conditions.append((column, tuple(map(_segment_value, listed(value))), is_excluded))
-        spans = () if exclude is None else listed(exclude)
+            conditions.append((column, tuple(map(_segment_value, to_list(value))), is_excluded))
+        spans = () if exclude is None else to_list(exclude)
         excluded = tuple(_span(one, metadata.settings.every) for one in spans)
         half = None if half_life is None else time_buckets.parse_half_life(half_life)
         return cls(first, last, tuple(conditions), excluded, half)
@@ -117,17 +112,10 @@ class Selection:
             result &= np.array([(value in values) != is_excluded for value in learned], dtype=bool)
         return result
 
-    def reduce(self, heads: BucketIndex, segments: Flags | None = None) -> BucketIndex:
-        """Return the heads of segments in buckets that are in the selection, or cut by it."""
-        flags = np.ones(len(heads), dtype=bool) if segments is None else segments[heads["segment"]]
-        if self.since is not None:
-            flags &= heads["stop"] > self.since
-        if self.until is not None:
-            flags &= heads["start"] < self.until
-        return pick(heads, flags)
-
-    def weights(self, heads: BucketIndex, segments: Flags | None = None) -> Vector:
-        """Return the weights of cells; raise if none is selected, or if a bucket is cut."""
+    def apply(
+        self, heads: BucketIndex, segments: Flags | None = None
+    ) -> tuple[BucketIndex, Vector]:
+        """Return the selected heads and their weights; raise if a bucket is cut, or if none is."""
         start, stop = heads["start"], heads["stop"]
         inside = np.ones(len(heads), dtype=bool) if segments is None else segments[heads["segment"]]
         for name, point in (("since", self.since), ("until", self.until)):
@@ -143,7 +131,8 @@ class Selection:
             inside = inside & ~((start >= span[0]) & (stop <= span[1]))
         if not inside.any():
             raise DataError(f"no rows are in the selection: {self.describe()}")
-        return np.where(inside, self.decay(start, int(start[inside].max())), 0.0)
+        chosen = pick(heads, inside)
+        return chosen, self.decay(chosen["start"], int(chosen["start"].max()))
 
     def decay(self, start: Counts, latest: Any) -> Vector:
         """Return the weights of rows by the start of their bucket: 1 in the latest one."""
@@ -152,7 +141,7 @@ class Selection:
         return weight
 
 
-def listed(value: Any) -> Sequence[Any]:
+def to_list(value: Any) -> Sequence[Any]:
     """Return one value or several as a list."""
     return [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
 
@@ -185,7 +174,7 @@ def require_whole(start: Counts, stop: Counts, point: int, option: str) -> None:
         raise DataError((OptionValue(option), f"{text}cut; name {a} or {b}"))
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Snapshot:
     """Metadata and cells of one state of a ledger, within a transaction that reads."""
 
@@ -193,8 +182,6 @@ class Snapshot:
     digest: Digest
     metadata: LedgerMetadata
     index: Index
-    _all: Cells | None = field(default=None, init=False)  # all cells, if they are cached
-    _read: int = field(default=0, init=False)  # cells that queries have read
 
     @classmethod
     def read(cls, file: File, given: Mapping[str, Any]) -> Snapshot:
@@ -205,7 +192,7 @@ class Snapshot:
             counts = len(metadata.labels), len(metadata.segments), metadata.width
             problem = index.problem(*counts, has_totals=bool(metadata.settings.by))
             if digest is None or problem is not None:
-                raise file.damaged(problem or "it has no digest")
+                raise file.damage_error(problem or "it has no digest")
             return cls(file, digest, metadata, index)
 
     @property
@@ -218,40 +205,47 @@ class Snapshot:
         return Selection.parse(self.metadata, *args, **options)
 
     def cells(self, selection: Selection, by_segment: bool = False) -> tuple[Cells, Vector]:
-        """Return cells with their weights in a selection; totals unless segments are separated."""
-        segments = selection.segments(self.metadata)
-        if self._all is None and self.metadata.settings.by and segments.all() and not by_segment:
-            totals = selection.reduce(self.index.totals)
-            return self._unpack("totals", totals), selection.weights(totals)
-        cells = self._all
-        if cells is None:
-            heads = selection.reduce(self.index.cells, segments)
-            self._read += len(heads)
-            is_many = self._read >= CACHE_ALL_FRACTION * len(self.index.cells)
-            if is_many and self.file.size() <= MAX_CACHE_BYTES:
-                heads = self.index.cells
-            cells = self._unpack("cells", heads)
-            if heads is self.index.cells:
-                self._all = cells
-        return cells, selection.weights(cells.heads, segments)
+        """Return the cells of a selection, or totals, and their weights (m,)."""
+        heads, weight = self._select(selection, by_segment)
+        block = self.file.block(heads)
+        cells = Cells.unpack(block, self.metadata.label_array(), block.anchor(self.index.d))
+        self._require_finite(cells.mean, cells.tri)
+        return cells, weight
 
     def series(self, *args: Any, **options: Any) -> Series:
         """Return the buckets of a selection as users specify it."""
-        cells, weights = self.cells(self.select(*args, **options))
-        return Series.of_cells(cells.select(np.flatnonzero(weights)))
+        return Series.of_cells(self.cells(self.select(*args, **options))[0])
 
     def moments(self, selection: Selection) -> Moments:
-        """Return the moments of a selection, from memory if all cells are cached."""
-        if self._all is not None:
-            cells, weights = self.cells(selection)
-            return cells.sum(weights)
-        inside = selection.segments(self.metadata)
-        if self.metadata.settings.by and 2 * inside.sum() > len(inside):
-            difference = self._difference(selection, inside)
-            if difference is not None:
-                return difference
-        heads = selection.reduce(self.index.cells, inside)
-        return self._sum("cells", heads, selection.weights(heads))
+        """Return the moments of a selection; some cells are in memory at a time."""
+        heads, weight = self._select(selection)
+        d = self.index.d
+        anchor = self.file.block(heads[np.sort(heaviest(heads))]).anchor(d)
+        result = Moments(self.metadata.label_array(), anchor)
+        for k in np.unique(heads["label"]).tolist():
+            mine = heads["label"] == k
+            own, total, i = weight[mine], MomentSum(d), 0
+            for block in self.file.blocks(pick(heads, mine)):
+                cells = Cells.unpack(block, result.labels, anchor)
+                total.add(cells, own[i : i + len(block.heads)])
+                i += len(block.heads)
+            total.store(result, k)
+        self._require_finite(result.mean, result.C)
+        result.N[:] = result.n
+        result.stream[:] = result.N.sum()
+        return result
+
+    def _select(self, selection: Selection, by_segment: bool = False) -> tuple[BucketIndex, Vector]:
+        """Return the heads and weights of a selection: of totals if these are sufficient."""
+        segments = selection.segments(self.metadata)
+        if self.metadata.settings.by and segments.all() and not by_segment:
+            return selection.apply(self.index.totals)
+        return selection.apply(self.index.cells, segments)
+
+    def _require_finite(self, *values: Matrix) -> None:
+        """Raise if a value that was read is not finite."""
+        if not all(np.isfinite(one).all() for one in values):
+            raise self.file.damage_error("a cell has values that are not finite")
 
     def model(
         self, moments: Moments, selection: Selection, options: Mapping[str, Any]
@@ -335,15 +329,12 @@ class Snapshot:
     def check(self) -> int:
         """Verify every cell and total; return the number of cells."""
         self.file.check()
-        totals = _by_bucket(self.index.totals)
-        for start, heads in _by_bucket(self.index.cells).items():
-            block = self.file.block("cells", heads)
-            if self.metadata.settings.by:
-                stored = self.file.block("totals", totals.pop(start, self.index.totals[:0]))
-                if not self._are_totals(block, stored):
-                    raise self.file.damaged("a total is not the sum of its cells")
-        if totals:
-            raise self.file.damaged("a total has no cells")
+        starts = np.union1d(self.index.cells["start"], self.index.totals["start"])
+        for start in starts.tolist():
+            bucket = self.file.heads(start, start)
+            cells, totals = self.file.block(bucket.cells), self.file.block(bucket.totals)
+            if self.metadata.settings.by and not self._are_totals(cells, totals):
+                raise self.file.damage_error("a total is not the sum of its cells")
         return len(self.index.cells)
 
     def _are_totals(self, block: Block, stored: Block) -> bool:
@@ -367,71 +358,3 @@ class Snapshot:
             ):
                 return False
         return True
-
-    def _unpack(self, table: str, heads: BucketIndex) -> Cells:
-        """Return cells in memory, whose values are finite."""
-        block = self.file.block(table, heads)
-        cells = Cells.unpack(block, self.metadata.label_array(), block.anchor(self.index.d))
-        if not (np.isfinite(cells.mean).all() and np.isfinite(cells.tri).all()):
-            raise self.file.damaged("a cell has values that are not finite")
-        return cells
-
-    def _difference(self, selection: Selection, inside: Flags) -> Moments | None:
-        """Return totals minus the cells of other segments; None if that would cost precision."""
-        heads = selection.reduce(self.index.totals)
-        if inside.all():
-            return self._sum("totals", heads, selection.weights(heads))
-        other = selection.reduce(self.index.cells, ~inside)
-        bucket, subtracted = (
-            one["label"] * SECONDS_OF_LABEL + one["start"] for one in (heads, other)
-        )
-        at = np.searchsorted(bucket, subtracted)
-        if len(at) and (at.max() >= len(bucket) or (bucket[at] != subtracted).any()):
-            raise self.file.damaged("a total is missing")
-        rows = heads["rows"].copy()
-        np.subtract.at(rows, at, other["rows"])
-        if (rows < 0).any():
-            raise self.file.damaged("a total has fewer rows than its cells")
-        left = rows > 0  # elsewhere the difference is exactly 0
-        weight = np.zeros(len(left))
-        weight[left] = selection.weights(heads[left])
-        try:
-            result = self._sum("totals", heads, weight).subtract(
-                self._sum("cells", other, weight[at])
-            )
-        except PrecisionError:
-            return None
-        if result.relative_error().max(initial=0.0) > MAX_DIFFERENCE_ERROR:
-            return None
-        if selection.half_life is not None:
-            result.row_hashes[result.n > 0] = UNTRACKED_HASH
-        return result
-
-    def _sum(self, table: str, heads: BucketIndex, weight: Vector) -> Moments:
-        """Return the sum of cells with weights (m,); cells without weight are not read."""
-        result = Moments(self.metadata.label_array(), np.zeros(self.index.d))
-        heads, weight = pick(heads, weight > 0), weight[weight > 0]
-        if not len(heads):
-            return result
-        result.anchor[:] = self.file.block(table, heads[np.sort(heaviest(heads))]).anchor(
-            self.index.d
-        )
-        for k in np.unique(heads["label"]).tolist():
-            mine = heads["label"] == k
-            own, total, i = weight[mine], MomentSum(self.index.d), 0
-            for block in self.file.blocks(table, pick(heads, mine)):
-                total.add_block(block, result.anchor, own[i : i + len(block.heads)])
-                i += len(block.heads)
-            total.store(result, k)
-        if not (np.isfinite(result.C).all() and np.isfinite(result.mean).all()):
-            raise self.file.damaged("a cell has values that are not finite")
-        result.N[:] = result.n
-        result.stream[:] = result.N.sum()
-        return result
-
-
-def _by_bucket(heads: BucketIndex) -> dict[int, BucketIndex]:
-    """Return the heads of each bucket, in the order of the index."""
-    heads = heads[np.argsort(heads["start"], kind="stable")]
-    starts, first = np.unique(heads["start"], return_index=True)
-    return dict(zip(starts.tolist(), np.split(heads, first[1:]), strict=True)) if len(heads) else {}

@@ -3,11 +3,11 @@
 Everything that belongs together is written in one transaction: a killed process leaves the file as
 it was before the transaction or after it. One process writes at a time; its name is in the file.
 
-``cells`` has the data of each cell, and ``totals`` their sums over all segments of a bucket, with
-the segment ALL. ``heads`` has the heads of both, bucket by bucket. Three checks detect a change of
-the file: the checksum of a cell covers head and data, the digest has the sum of the hashes of all
-heads, and a hash of everything else. Every query reads all heads and compares them with the digest,
-so that deleted, added and exchanged cells are detected as well.
+The table ``cells`` has the data of each cell, and of the totals over all segments of each bucket,
+which have the segment ALL. The table ``heads`` has the heads of both, one row for each bucket.
+Three checks detect a change of the file: the checksum of a cell covers head and data, the digest
+has the sum of the hashes of all heads, and a hash of everything else. Every query reads all heads
+and compares them with the digest, which detects deleted, added and exchanged cells as well.
 """
 
 from __future__ import annotations
@@ -95,11 +95,8 @@ PRAGMAS = (
 SCHEMA = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE heads (start INTEGER PRIMARY KEY, data BLOB NOT NULL)",
-    *(
-        f"CREATE TABLE {table} (label INTEGER NOT NULL, start INTEGER NOT NULL, "
-        "segment INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (label, start, segment))"
-        for table in ("cells", "totals")
-    ),
+    "CREATE TABLE cells (label INTEGER NOT NULL, start INTEGER NOT NULL, segment INTEGER NOT NULL, "
+    "data BLOB NOT NULL, PRIMARY KEY (label, start, segment))",
 )
 ERROR_NUMBERS = {  # of the system, by the beginning of the name of an error of SQLite
     errno.ENOSPC: ("SQLITE_FULL",),
@@ -113,7 +110,7 @@ DIGEST = "digest"  # name of the digest in the table meta
 UNSEALED = (DIGEST, "writer")  # names in the table meta that the digest does not cover
 CONTENTS = (  # a new file has none of these rows
     f"SELECT 1 FROM meta WHERE name NOT IN {UNSEALED} LIMIT 1",
-    *(f"SELECT 1 FROM {table} LIMIT 1" for table in ("heads", "cells", "totals")),
+    *(f"SELECT 1 FROM {table} LIMIT 1" for table in ("heads", "cells")),
 )
 
 
@@ -223,12 +220,12 @@ class File:
         row = self._base().execute("SELECT value FROM meta WHERE name = ?", (DIGEST,)).fetchone()
         if row is None:
             if any(self._base().execute(query).fetchone() is not None for query in CONTENTS):
-                raise self.damaged("its digest is missing")
+                raise self.damage_error("its digest is missing")
             return None
         try:
             return Digest.read(row[0])
         except (ValueError, TypeError, OverflowError, RecursionError):
-            raise self.damaged("its digest cannot be read") from None
+            raise self.damage_error("its digest cannot be read") from None
 
     def is_empty(self) -> bool:
         """Return whether nothing was ever written into the file."""
@@ -239,7 +236,7 @@ class File:
         """Return everything except the cells, if it agrees with the digest."""
         digest = self.digest()
         if digest is None:
-            raise self.damaged("it has no digest")
+            raise self.damage_error("it has no digest")
         rows = self._rows("SELECT name, value FROM meta ORDER BY name", MAX_VALUES)
         try:
             texts = {name: text for name, text in rows if name not in UNSEALED}
@@ -247,7 +244,7 @@ class File:
                 return {name: json.loads(text) for name, text in texts.items()}
         except (ValueError, TypeError, RecursionError):
             pass
-        raise self.damaged("its settings, columns, labels, segments or inputs have changed")
+        raise self.damage_error("its settings, columns, labels, segments or inputs have changed")
 
     def put(self, name: str, text: str) -> None:
         """Write a value of the ledger as a whole, as JSON."""
@@ -265,7 +262,7 @@ class File:
         """Return all rows of a query; raise if there are more than ``count`` of them."""
         rows = self._base().execute(query).fetchmany(count + 1)
         if len(rows) > count:
-            raise self.damaged("a table has more rows than were written")
+            raise self.damage_error("a table has more rows than were written")
         return rows
 
     # Cells
@@ -276,7 +273,7 @@ class File:
         rows = self._rows("SELECT start, data FROM heads ORDER BY start", digest.buckets)
         heads = self._join_heads(rows)
         if len(rows) != digest.buckets or sum(map(hash_heads, rows)) % SUMS != digest.heads:
-            raise self.damaged("the heads of its cells have changed")
+            raise self.damage_error("the heads of its cells have changed")
         return Index.of(heads)
 
     def heads(self, first: int, last: int) -> Index:
@@ -291,14 +288,14 @@ class File:
         """Return the heads of several buckets as one array."""
         for start, data in rows:
             if type(start) is not int or type(data) is not bytes or len(data) % HEAD.itemsize:
-                raise self.damaged("the heads of a bucket are incomplete")
+                raise self.damage_error("the heads of a bucket are incomplete")
         heads = np.frombuffer(b"".join(data for _, data in rows), dtype=HEAD)
         sizes = [len(data) // HEAD.itemsize for _, data in rows]
         if not np.array_equal(heads["start"], np.repeat([start for start, _ in rows], sizes)):
-            raise self.damaged("a cell is in another bucket")
+            raise self.damage_error("a cell is in another bucket")
         return heads
 
-    def blocks(self, table: str, heads: BucketIndex) -> Iterator[Block]:
+    def blocks(self, heads: BucketIndex) -> Iterator[Block]:
         """Yield cells of one class, by time and segment, some at a time; each is verified."""
         keys = list(zip(heads["start"].tolist(), heads["segment"].tolist(), strict=True))
         if not keys:
@@ -307,7 +304,7 @@ class File:
         segments = np.unique(heads["segment"]).tolist()
         if len(segments) <= MAX_LISTED_SEGMENTS:
             where += f" AND segment IN ({', '.join(map(str, segments))})"
-        query = f"SELECT start, segment, data FROM {table} WHERE {where} ORDER BY start, segment"
+        query = f"SELECT start, segment, data FROM cells WHERE {where} ORDER BY start, segment"
         cursor = self._base().execute(query, (int(heads["label"][0]), keys[0][0], keys[-1][0]))
         i = 0
         while i < len(keys):
@@ -315,19 +312,19 @@ class File:
             wanted = set(keys[i : i + len(batch)])
             rows = [row for row in batch if row[:2] in wanted]
             if not batch or [row[:2] for row in rows] != keys[i : i + len(rows)]:
-                raise self.damaged("a cell is missing")
+                raise self.damage_error("a cell is missing")
             if rows:
                 block = Block(heads[i : i + len(rows)], [row[2] for row in rows])
                 if set(map(type, block.data)) != {bytes} or not block.is_intact():
-                    raise self.damaged("a cell is not as it was written")
+                    raise self.damage_error("a cell is not as it was written")
                 yield block
                 i += len(rows)
 
-    def block(self, table: str, heads: BucketIndex) -> Block:
+    def block(self, heads: BucketIndex) -> Block:
         """Return cells in the order of the index; each is verified."""
         parts = []
         for label in np.unique(heads["label"]).tolist():
-            parts += list(self.blocks(table, pick(heads, heads["label"] == label)))
+            parts += list(self.blocks(pick(heads, heads["label"] == label)))
         whole = np.concatenate([part.heads for part in parts]) if parts else heads
         return Block(whole, [data for part in parts for data in part.data])
 
@@ -337,38 +334,29 @@ class File:
         pages, size = (base.execute(f"PRAGMA page_{x}").fetchone()[0] for x in ("count", "size"))
         return int(pages * size)
 
-    def put_cells(self, cells: Sequence[StoredCell]) -> None:
-        """Write cells."""
-        self._touched.update(cell.start for cell in cells)
-        self._put("cells", cells)
-
-    def remove_cells(self, keys: Sequence[Key]) -> None:
-        """Remove cells."""
-        self._touched.update(key.start for key in keys)
-        self._put("cells", (), keys)
-
-    def put_totals(self, labels: Labels, d: int) -> None:
-        """Replace the totals of the buckets whose cells the transaction has written."""
-        with one_thread():
-            for start in sorted(self._touched):
-                old = self.heads(start, start)
-                totals = list(sum_bucket(self.block("cells", old.cells), labels, d))
-                keys = [Key(start, ALL, label) for label in old.totals["label"].tolist()]
-                self._put("totals", totals, keys)
-        self._touched.clear()
-
-    def _put(self, table: str, cells: Sequence[StoredCell], removed: Sequence[Key] = ()) -> None:
+    def put_cells(self, cells: Sequence[StoredCell], removed: Sequence[Key] = ()) -> None:
         """Remove cells, and then write others, each with its head."""
         base = self._base()
-        query = f"DELETE FROM {table} WHERE label = ? AND start = ? AND segment = ?"
+        query = "DELETE FROM cells WHERE label = ? AND start = ? AND segment = ?"
         base.executemany(query, [(key.label, key.start, key.segment) for key in removed])
-        query = f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?)"
+        query = "INSERT OR REPLACE INTO cells VALUES (?, ?, ?, ?)"
         base.executemany(query, [(one.label, one.start, one.segment, one.data) for one in cells])
         changes: dict[int, dict[tuple[int, int], StoredCell | None]] = {}
         for key, cell in [*((key, None) for key in removed), *((one.key, one) for one in cells)]:
             changes.setdefault(key.start, {})[key.segment, key.label] = cell
         for start in sorted(changes):
             self._put_heads(start, changes[start])
+        self._touched.update(changes)
+
+    def put_totals(self, labels: Labels, d: int) -> None:
+        """Replace the totals of the buckets whose cells the transaction has written."""
+        with one_thread():
+            for start in sorted(self._touched):
+                old = self.heads(start, start)
+                totals = list(sum_bucket(self.block(old.cells), labels, d))
+                keys = [Key(start, ALL, label) for label in old.totals["label"].tolist()]
+                self.put_cells(totals, keys)
+        self._touched.clear()
 
     def _put_heads(self, start: int, changes: Mapping[tuple[int, int], StoredCell | None]) -> None:
         """Change the heads of a bucket, by segment and class, and the digest with them."""
@@ -391,12 +379,14 @@ class File:
         """Raise unless SQLite finds every page, table and index in order, and no other cell."""
         found = self._base().execute("PRAGMA integrity_check(1)").fetchone()[0]
         if found != "ok":
-            raise self.damaged(str(found))
+            raise self.damage_error(str(found))
         index = self.index()
-        for table, heads in (("cells", index.cells), ("totals", index.totals)):
-            count = self._base().execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
-            if count != len(heads):
-                raise self.damaged(f"its {table} have {count:,} rows; their heads {len(heads):,}")
+        count = self._base().execute("SELECT COUNT(*) FROM cells").fetchone()[0]
+        heads = len(index.cells) + len(index.totals)
+        if count != heads:
+            raise self.damage_error(
+                f"it has {count:,} cells and totals, and {heads:,} heads of them"
+            )
 
     def shrink(self) -> None:
         """Return unused space to the disk."""
@@ -460,7 +450,7 @@ class File:
                 f"{VERSION}; use the program that wrote it"
             )
         elif schema != _schema():
-            raise self.damaged("its tables are not those of a ledger")
+            raise self.damage_error("its tables are not those of a ledger")
 
     def _writer(self) -> str:
         query = "SELECT value FROM meta WHERE name = 'writer'"
@@ -487,11 +477,11 @@ class File:
                 ) from None
             if name.startswith("SQLITE_NOMEM"):
                 raise MemoryError from None
-            raise self.damaged(str(error)) from None
+            raise self.damage_error(str(error)) from None
         except UnicodeDecodeError:  # in a message of SQLite, which quotes the file
-            raise self.damaged("a name in it is not text") from None
+            raise self.damage_error("a name in it is not text") from None
 
-    def damaged(self, why: str) -> DataError:
+    def damage_error(self, why: str) -> DataError:
         """Return the error of a file that is not as it was written."""
         return DataError(
             f"{self.path} is not a ledger, or is damaged ({why})",

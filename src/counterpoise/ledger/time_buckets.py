@@ -24,7 +24,7 @@ MONDAY = 4 * DAY  # 5 January 1970 was one
 
 
 def require_every(every: str, finer: str | None = None) -> None:
-    """Raise if there are no such buckets, or if they do not consist of whole finer ones."""
+    """Raise if a size of buckets is unknown, or does not consist of whole finer buckets."""
     if every not in EVERY:
         raise DataError((OptionValue("every", every), f" is not one of {', '.join(EVERY)}"))
     if finer not in (None, every) and (finer == "week" or EVERY.index(finer) > EVERY.index(every)):

@@ -98,7 +98,7 @@ class ZipStream:
 
     @property
     def consumed(self) -> int:
-        """Bytes of the archive read so far."""
+        """Bytes of the archive that were read."""
         return int(self._archive.fp.tell()) if self._archive.fp else 0
 
     def close(self) -> None:

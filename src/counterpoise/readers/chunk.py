@@ -27,7 +27,7 @@ MAX_COLUMNS = 30_000  # that are read of a table
 
 @dataclass(frozen=True)
 class ReadPosition:
-    """How far an input was read.
+    """Position in an input after the rows that were read.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class Chunk:
 
     @property
     def ordered(self) -> list[str]:
-        """Columns in an order that does not depend on how they were read."""
+        """Columns in an order that is independent of the reader."""
         return [name for name in self.offered or sorted(self.columns) if name in self.columns]
 
     def error(self, row: int, problem: Words, *remedies: Suggestion) -> DataError:

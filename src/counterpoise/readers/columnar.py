@@ -79,7 +79,7 @@ class Messages:
         table = FlatTable(description, self._name)
         require_moderate(table.number(3, "<q"), BODY, self._name)
         body = self._exactly(table.number(3, "<q"))
-        require_moderate(table.expanded(lambda at: body[at : at + 8]), BODY, self._name)
+        require_moderate(table.expanded_size(lambda at: body[at : at + 8]), BODY, self._name)
         return prefix + description + body
 
     def _exactly(self, size: int) -> bytes:
@@ -117,7 +117,7 @@ def require_moderate_file(path: str, name: str) -> None:
                     file.seek(body + at)
                     return file.read(8)
 
-                expanded = FlatTable(description[start:], name).expanded(peek)
+                expanded = FlatTable(description[start:], name).expanded_size(peek)
                 require_moderate(expanded, BODY, name)
 
 
@@ -153,10 +153,10 @@ class FlatTable:
         at = field + self._unpack("<I", field) if field else 0
         count = self._unpack("<I", at) if field else 0
         if at + 4 + size * count > len(self.data) and count:
-            raise self._damaged()
+            raise self._damage_error()
         return struct.iter_unpack(kind, self.data[at + 4 : at + 4 + size * count])
 
-    def expanded(self, peek: Callable[[int], bytes]) -> int:
+    def expanded_size(self, peek: Callable[[int], bytes]) -> int:
         """Return the bytes to which the compressed buffers of this message expand, 0 if none.
 
         ``peek`` returns the 8 bytes of the body at an offset, fewer at its end.
@@ -184,11 +184,11 @@ class FlatTable:
 
     def _unpack(self, kind: str, at: int) -> int:
         if not 0 <= at <= len(self.data) - struct.calcsize(kind):
-            raise self._damaged()
+            raise self._damage_error()
         found: int = struct.unpack_from(kind, self.data, at)[0]
         return found
 
-    def _damaged(self) -> DataError:
+    def _damage_error(self) -> DataError:
         return DataError(f"{self.name} cannot be read: an Arrow message is damaged")
 
 
@@ -319,7 +319,7 @@ class ColumnarSource(Source):
                 if self._rows < after.rows:
                     old = table.slice(0, after.rows - self._rows)
                     table = table.slice(old.num_rows)
-                    hashes.add(self._hashed(old))
+                    hashes.add(self._select_hashed(old))
                     self._rows += old.num_rows
                     if self._rows == after.rows and hashes.digest() != after.hash:
                         raise input_changed_error(self.name, after)
@@ -352,7 +352,7 @@ class ColumnarSource(Source):
         return columns
 
     def _chunk(self, table: pa.Table, hashes: _Hashes) -> Chunk:
-        hashes.add(self._hashed(table))
+        hashes.add(self._select_hashed(table))
         first, self._rows = self._rows + 1, self._rows + table.num_rows
         return Chunk(
             self.name,
@@ -361,11 +361,11 @@ class ColumnarSource(Source):
             {name: whole_array(table[name]) for name in table.column_names},
             ReadPosition(self._rows, 0, hashes.digest()),
             offered=self._offered,
-            starts=_starts(self._hashed(table)) if first == 1 else (),
+            starts=_starts(self._select_hashed(table)) if first == 1 else (),
             categorical=frozenset(self._categorical),
         )
 
-    def _hashed(self, table: pa.Table) -> pa.Table:
+    def _select_hashed(self, table: pa.Table) -> pa.Table:
         """Return the columns on which marks depend."""
         return table.select([name for name in table.column_names if name not in self.unhashed])
 

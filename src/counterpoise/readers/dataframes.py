@@ -45,7 +45,7 @@ class FrameSource(ColumnarSource):
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the rows can be read again, as those of an iterator cannot."""
+        """True if the rows can be read again, unlike the rows of an iterator."""
         return isinstance(self._frame, Mapping) or hasattr(self._frame, "shape")
 
     def _batches(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
@@ -115,8 +115,8 @@ def tables(frame: Any, name: str = NAME, label: str | None = None) -> Iterator[p
             yield from tables(part, name, label)
     else:
         raise TypeError(
-            f"{type(frame).__name__} is no frame; give one of pandas, polars or pyarrow, an array, "
-            "or what has __arrow_c_stream__"
+            f"{type(frame).__name__} is not a data frame; give one of pandas, polars or pyarrow, "
+            "an array, or an object with __arrow_c_stream__"
         )
 
 
@@ -145,11 +145,11 @@ def _open_stream(frame: Any, name: str) -> pa.RecordBatchReader:
             try:
                 pa.RecordBatchReader.from_stream(frame[[column]])
             except pa.ArrowException:
-                raise _refused(name, column, f"values of type {frame[column].dtype}") from None
+                raise _type_error(name, column, f"values of type {frame[column].dtype}") from None
         raise
 
 
-def _refused(name: str, column: str, what: str, row: int | None = None) -> DataError:
+def _type_error(name: str, column: str, what: str, row: int | None = None) -> DataError:
     """Return the error about a column of a type that cannot be learned."""
     place = name if row is None else f"{name}, row {row + 1}"
     return DataError(
@@ -193,16 +193,16 @@ def _columns(names: list[Any], columns: list[Any], name: str) -> pa.Table:
 
 def _array(column: Any, text: str, name: str) -> Any:
     """Return a column as Arrow has it, NaN as missing; ``text`` and ``name`` are for messages."""
-    array = _converted(column)
+    array = _convert(column)
     if array is None:
         values = list(column)
-        array = _converted(_objects(values))
+        array = _convert(_objects(values))
     if array is not None:
         if isinstance(array.type, pa.BaseExtensionType):  # such as periods
-            raise _refused(name, text, f"values of type {getattr(column, 'dtype', array.type)}")
+            raise _type_error(name, text, f"values of type {getattr(column, 'dtype', array.type)}")
         return array
     prefixes = range(1, len(values) + 1)
-    row = bisect_left(prefixes, True, key=lambda k: _converted(_objects(values[:k])) is None)
+    row = bisect_left(prefixes, True, key=lambda k: _convert(_objects(values[:k])) is None)
     value = values[row]
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         what = f"an integer of about {round(value.bit_length() * 0.30103):,} digits"
@@ -211,7 +211,7 @@ def _array(column: Any, text: str, name: str) -> Any:
         before = [one for one in values[:row] if not _is_missing(one)]
         if before:
             what += f" after {repr(before[-1])[:60]} (type {type(before[-1]).__name__})"
-    raise _refused(name, text, what, row)
+    raise _type_error(name, text, what, row)
 
 
 def _objects(values: list[Any]) -> Any:
@@ -224,7 +224,7 @@ def _is_missing(value: Any) -> bool:
     return missing or (isinstance(value, float) and value != value)
 
 
-def _converted(column: Any) -> Any:
+def _convert(column: Any) -> Any:
     """Return a column as Arrow has it, or None if Arrow cannot represent it; NaN is missing."""
     if isinstance(column, (pa.Array, pa.ChunkedArray)):
         return column

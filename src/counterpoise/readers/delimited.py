@@ -122,7 +122,7 @@ class _ConversionError(Exception):
 def other_delimiter(names: Sequence[str]) -> list[Suggestion]:
     """Return what to do about a table of one column that looks like several."""
     found = [one for one in DELIMITERS if len(names) == 1 and one in names[0]]
-    return [Suggestion("say what is between fields", "delimiter", one) for one in found[:1]]
+    return [Suggestion("name the delimiter", "delimiter", one) for one in found[:1]]
 
 
 def _decode(column: pa.ChunkedArray, name: str, source: str, first: int) -> pa.ChunkedArray:

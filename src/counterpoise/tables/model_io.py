@@ -55,7 +55,7 @@ def contents_of(stored: TableModel) -> Contents:
     stream: dict[str, Any] = {
         "encoding": stored.encoding.plain(),
         "chunk_rows": stored.chunk_rows,
-        "inputs": {key: _plain_record(record) for key, record in stored.records.items()},
+        "inputs": {key: plain_record(record) for key, record in stored.records.items()},
         "order": list(stored.records),
         "positive": stored.positive,
         "settled": stored.settled,
@@ -76,8 +76,8 @@ def contents_of(stored: TableModel) -> Contents:
     return replace(pack(stored.estimator), stream=stream, lists=lists)
 
 
-def _plain_record(record: Record) -> dict[str, Any]:
-    """Return a record as JSON can hold it."""
+def plain_record(record: Record) -> dict[str, Any]:
+    """Return the record of an input as JSON can represent it."""
     values = {f.name: getattr(record, f.name) for f in fields(Record) if f.name != "mark"}
     return {**asdict(record.mark), **values}
 
@@ -112,14 +112,14 @@ def _stream(contents: Contents, model: Any, state: State) -> dict[str, Any]:
     names = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "unlearned"}
     check_file(set(stream) - {"window"} == {*names, "apart"}, "an unexpected stream")
     check_file(set(lists) - {"recent", "held"} == {"features"}, "names that are not features")
-    features = tuple(Feature(*map(_text, feature)) for feature in lists["features"])
+    encoding = read_encoding(stream["encoding"], lists["features"])
+    features = encoding.features
     check_file(len(set(features)) == len(features) == state.n_inputs, "the wrong features")
-    encoding = _encoding(stream["encoding"], features)
     is_filled = state.fill == MeanImputation.of(*encoding.fill)
     check_file(is_filled, "missing values that are imputed otherwise")
     is_listed = sorted(stream["order"]) == sorted(stream["inputs"])
     check_file(is_listed, "inputs that disagree")
-    records = Records((_text(key), _record(stream["inputs"][key])) for key in stream["order"])
+    records = Records((_text(key), read_record(stream["inputs"][key])) for key in stream["order"])
     _check_integer(stream["chunk_rows"], "an invalid chunk size", 1, 10**7)
     _check_integer(stream["settled"], "an invalid number of settled rows", 0, records.rows)
     _check_integer(stream["unlearned"], "an invalid number of unlearned rows")
@@ -152,8 +152,11 @@ def _check_integer(value: Any, problem: str, low: int = 0, high: int = 2**63 - 1
     check_file(type(value) is int and low <= value <= high, problem)
 
 
-def _encoding(plain: Mapping[str, Any], features: tuple[Feature, ...]) -> ColumnEncoder:
-    """Return the checked encoder of features."""
+def read_encoding(plain: Mapping[str, Any], names: list[Any]) -> ColumnEncoder:
+    """Return the checked encoder of features, each given by its column, kind and value."""
+    features = tuple(Feature(*map(_text, one)) for one in names)
+    is_known = {one.kind for one in features} <= {*FEATURE_NAMES}
+    check_file(is_known, "features of an unknown kind")
     check_file(set(plain) - {"bases"} == {"columns", "kinds", "labels"}, "an unexpected encoding")
     values, kinds, bases = dict(plain["columns"]), plain["kinds"], plain.get("bases", {})
     check_file(set(values) == {f.name for f in fields(Columns)}, "unexpected columns")
@@ -178,7 +181,6 @@ def _encoding(plain: Mapping[str, Any], features: tuple[Feature, ...]) -> Column
     check_file(plain["labels"] in (None, "int", *TEXT_LABELS), "labels of an unknown kind")
     is_base = all(type(base) is float and abs(base) <= MAX_ABS_VALUE for base in bases.values())
     check_file(set(bases) <= set(kinds) and is_base, "impossible values for missing ones")
-    check_file({f.kind for f in features} <= {*FEATURE_NAMES}, "features of an unknown kind")
     encoding = ColumnEncoder(columns, kinds, features, plain["labels"], bases)
     check_file(all(fits(feature, encoding) for feature in features), "features of other columns")
     return encoding
@@ -213,7 +215,7 @@ def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
     return result
 
 
-def _record(plain: dict[str, Any]) -> Record:
+def read_record(plain: dict[str, Any]) -> Record:
     """Return the checked record of an input."""
     names = {f.name for f in (*fields(ReadPosition), *fields(Record)) if f.name != "mark"}
     check_file(set(plain) == names, "an unexpected record of an input")
