@@ -82,7 +82,8 @@ class SingleRowUpdater:
         """Learn a row of the class in a slot, and set attributes of the owner in one step."""
         counts = []
         for state in self.states.values():
-            state.drop_solved()
+            session = state.session
+            session.solved = session.imputed = None  # before, so that a signal finds no old scores
             if state.fixed is not None and state.fixed.is_clipped(x[None])[0]:
                 counts.append(state.moments.clipped)
         learn_all(self._solvers, list(terms.values()), slot, w, counts, owner, attributes)
