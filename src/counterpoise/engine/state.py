@@ -649,10 +649,6 @@ class State:
         scorer = open_single_event(imputed.moments, classes, options)
         return None if scorer is None else (learner, scorer, imputed)
 
-    def drop_solved(self) -> None:
-        """Drop cached solutions, before a row is learned: a signal must find no old scores."""
-        self.session.solved = self.session.imputed = None
-
     def learn_one(
         self,
         found: SingleEventModel,
@@ -663,7 +659,8 @@ class State:
         t: float | None = None,
     ) -> None:
         """Learn one row, after the map if any, which may have clipped it."""
-        self.drop_solved()
+        session = self.session
+        session.solved = session.imputed = None  # before, so that a signal finds no old scores
         count = self.moments.clipped if is_clipped else None
         if t is None:
             found.events.learn(row, slot, w, count)

@@ -134,8 +134,8 @@ def pack_ridge(params: Mapping[str, Any], state: State, names: Names | None = No
     return engine_contents(RidgeModel.kind, params, *pack_state(state), names)
 
 
-def unpack_ridge(contents: Contents) -> RidgeModel:
-    """Return the ridge model of an untrusted file."""
+def unpack_ridge(contents: Contents, engine: type[RidgeModel] = RidgeModel) -> RidgeModel:
+    """Return the ridge model of an untrusted file, as an engine of this class."""
     given = options_of(contents.options, parameters.RIDGE_PARAMETERS)
     with parameter_errors_as_file_errors():
         params = parameters.parse_ridge_parameters(**given)
@@ -144,7 +144,7 @@ def unpack_ridge(contents: Contents) -> RidgeModel:
         config = replace(params.config, given=state.fixed, map=state.fixed.map)
         params = params._replace(config=config, feature_map=state.fixed)
     state.config = params.config
-    return RidgeModel(params, state)
+    return engine(params, state)
 
 
 class SaveLoadMixin:
@@ -308,9 +308,15 @@ class EngineFormat(NamedTuple):
     unpack: Callable[[Contents], Any]
 
 
+def ridge_format(engine: type[RidgeModel]) -> EngineFormat:
+    """Return the format of a class of engines that learn a State and nothing else."""
+    return EngineFormat(
+        lambda model: (*pack_state(model.state), model.params.given),
+        lambda contents: unpack_ridge(contents, engine),
+    )
+
+
 KINDS = {
-    RidgeModel.kind: EngineFormat(
-        lambda model: (*pack_state(model.state), model.params.given), unpack_ridge
-    ),
+    RidgeModel.kind: ridge_format(RidgeModel),
     AutoModel.kind: EngineFormat(pack_auto, unpack_auto),
 }
