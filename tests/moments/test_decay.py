@@ -213,7 +213,7 @@ def test_half_lives_without_meaning_are_refused(half_life):
 @pytest.mark.parametrize(
     ("t", "message"),
     [
-        (None, "each row must have one; give it by t="),
+        (None, "requires the time of each row; pass t="),
         (np.zeros(3), "one time for each row"),
         (np.r_[np.zeros(19), np.nan], "t is missing at row 19"),
         (np.full(20, 1.7e12), "divide milliseconds by 1000"),

@@ -13,6 +13,7 @@ import typer
 from counterpoise.cli import messages
 from counterpoise.cli import options as opt
 from counterpoise.cli.messages import Json, collect_stop_signals, pluralize, show, show_json
+from counterpoise.errors import DataError
 
 MAX_NAME_BYTES = 200  # of a file, of which systems allow 255 and locks need some
 WINDOWS = (7, 14, 30, 60, 90)  # of the backtest in a report
@@ -153,7 +154,13 @@ def learn(
             if rows is None:
                 continue
             is_known = Records.key(source.path, into, stdin_name) in book.records
-            text = f": {rows:,} rows" if rows else ": nothing new" if is_known else " has no rows"
+            text = (
+                f": {pluralize(rows, 'row')}"
+                if rows
+                else ": nothing new"
+                if is_known
+                else " has no rows"
+            )
             messages.info(f"{source.name}{text}")
             if source.left:
                 messages.info(
@@ -165,7 +172,8 @@ def learn(
             found = book.summary()
             counts = ", ".join(f"{name}: {n:,.10g}" for name, n in found["classes"].items())
             messages.info(
-                f"{into}: {found['buckets']:,} buckets, {found['cells']:,} cells, {counts}"
+                f"{into}: {pluralize(found['buckets'], 'bucket')}, "
+                f"{pluralize(found['cells'], 'cell')}, {counts}"
             )
     if stopped:
         messages.info("stopped; the same command continues from here")
@@ -195,7 +203,7 @@ def unlearn(
 
     paths = formats.expanded(files)
     if "-" in paths:
-        raise opt.bad("FILES", "standard input cannot be read twice; name a file")
+        raise DataError("FILES: standard input cannot be read twice; name a file")
     with _open(into) as book, messages.Progress() as progress:
         sources = [formats.source(path, **reading) for path in paths]
         book.unlearn(sources, rows and rows.values, watch=progress.chunk)
@@ -238,10 +246,10 @@ def model(
     arguments = {**selection.arguments(), **options.parameters()}
     if half_life:
         if len(half_life) > 1:
-            raise opt.bad("--half-life", "name one")
+            raise DataError("--half-life must be one time")
         arguments["half_life"] = half_life[0]
     if by and "{}" not in output:
-        raise opt.bad("--output", "with --by, the name needs {} where the segment goes")
+        raise DataError(f"--output with --by must contain {{}} for the segment; got {output!r}")
 
     from counterpoise.cli.learn import counts_of
 
@@ -255,8 +263,9 @@ def model(
                 values = segment if isinstance(segment, tuple) else (segment,)
                 name = output.replace("{}", ",".join(map(_escape, values)))
                 if len(os.path.basename(name).encode()) > MAX_NAME_BYTES:
-                    problem = f"segment {segment!r} is too long for the name of a file; use --where"
-                    raise opt.bad("--by", problem)
+                    raise DataError(
+                        f"--by: segment {segment!r} is too long for the name of a file; use --where"
+                    )
                 models[name] = one
         for name, one in models.items():
             book.save(one, name)
@@ -291,7 +300,8 @@ def compare(
         return
     share = result.count / result.count.sum(axis=1, keepdims=True)
     show(
-        ["class", "rows of a", "rows of b", "share of a", "share of b", "p means", "p spreads"],
+        ["class", "rows of a", "rows of b", "share of a", "share of b", "p (means)",
+         "p (covariances)"],
         [
             [str(label), *result.count[:, k].tolist(), *share[:, k].tolist(),
              *((result.together[k][what] or {}).get("p") for what in ("means", "covariances"))]
@@ -301,7 +311,7 @@ def compare(
     )  # fmt: skip
     print()
     shifts = [[str(label), *_numbers(rest)] for label, *rest in result.largest_shifts(top)]
-    show(["class", "feature", "shift", "p", "spread", "p of spread"], shifts)
+    show(["class", "feature", "shift", "p (shift)", "variance ratio", "p (variance)"], shifts)
     print()
     order = (-abs(result.weight[1] - result.weight[0])).argsort(kind="stable")[:top].tolist()
     weights = [[result.names[j], *result.weight[:, j].tolist()] for j in order]
@@ -337,11 +347,17 @@ def backtest(
 
     Example: counterpoise ledger backtest y.ledger --train 7,30,90 --half-life none,7d,30d
     """
-    _require_folder(report)
+    opt.require_folder(report)
     settings: dict[str, Any] = {"test": test}
-    settings["train"] = [_parse("--train", one, int, all=None) for one in opt.names(train)] or [30]
+    settings["train"] = [
+        opt.parse_number("--train", one, {"all": None}, "a number of buckets or all", int)
+        for one in opt.names(train)
+    ] or [30]
     settings["half_life"] = [None if one == "none" else one for one in opt.names(half_life)] or None
-    ridges = [_parse("--ridge", one, float, auto="auto") for one in opt.names(ridge)]
+    ridges = [
+        opt.parse_number("--ridge", one, {"auto": "auto"}, "0 or more, or auto")
+        for one in opt.names(ridge)
+    ]
     settings["ridge"] = ridges or "auto"
     if features:
         pairs = [one.partition("=") for one in features]
@@ -376,7 +392,7 @@ def drift(
 
     Example: counterpoise ledger drift y.ledger --where country=DE --report drift.html
     """
-    _require_folder(report)
+    opt.require_folder(report)
     chosen = selection.arguments()
 
     from counterpoise.ledger.time_buckets import text
@@ -393,10 +409,10 @@ def drift(
                 loss = _numbers(one[g] for one in (result.loss, result.usual, result.limit))
                 rows.append([text(result.start[g]), *loss, ", ".join(shifts) or "the loss"])
             messages.info(
-                f"{len(rows)} alarms in {count:,} buckets; {result.level * count:.2g} would be "
-                "expected if nothing had changed"
+                f"{pluralize(len(rows), 'alarm')} in {pluralize(count, 'bucket')}; "
+                f"{result.level * count:.2g} would be expected without a change"
             )
-            show(["bucket", "loss", "usual", "limit", "moved most"], rows)
+            show(["bucket", "loss", "expected loss", "control limit", "largest shifts"], rows)
         if report is not None:
             windows = [size for size in WINDOWS if size <= count // 3] or [max(1, count // 3)]
             tests = book.backtest(train=windows, **chosen)
@@ -446,13 +462,14 @@ def inspect(path: Path, as_json: Json = False) -> None:
         show_json(found)
         return
     facts = found | {name: ", ".join(found[name]) for name in ("features", "by", "coarse")}
-    rows = [[name, value] for name, value in facts.items()
+    names = {"every": "bucket", "by": "segments", "coarse": "coarser buckets"}
+    rows = [[names.get(name, name), value] for name, value in facts.items()
             if name not in ("classes", "inputs") and value not in (None, "")]  # fmt: skip
-    show(["what", "value"], rows)
+    show(["ledger", "value"], rows)
     print()
     show(["class", "weight"], [[name, n] for name, n in found["classes"].items()])
     print()
-    show(["learned from", "rows"], [[name, rows] for name, rows in found["inputs"].items()])
+    show(["input", "rows"], [[name, rows] for name, rows in found["inputs"].items()])
 
 
 @_command("Write a year of synthetic payments.")
@@ -465,7 +482,7 @@ def demo(
     Example: counterpoise ledger demo
     """
     if not os.path.isdir(folder):
-        raise opt.bad("DIR", f"{folder} is not a folder")
+        raise DataError(f"folder {folder} does not exist")
 
     import pyarrow.csv
 
@@ -500,24 +517,12 @@ def _selection(option: str, pairs: Names | None, is_where: bool = False) -> dict
             begin, dots, end = text.partition("..")
             result.setdefault("exclude", []).append((begin, end) if dots else begin)
         elif not sign or not name.rstrip("!"):
-            raise opt.bad(option, f"{pair!r} is not COLUMN=VALUES or COLUMN!=VALUES")
+            raise DataError(f"{option} must be COLUMN=VALUES or COLUMN!=VALUES; got {pair!r}")
         else:
             values = list(opt.names([text]))
             condition = {"not": values} if name.endswith("!") else values
             result.setdefault("where", {})[name.removesuffix("!")] = condition
     return result
-
-
-def _parse(option: str, text: str, kind: Callable[[str], Any], **words: Any) -> Any:
-    """Return a number, or the value of a word."""
-    if text in words:
-        return words[text]
-    try:
-        return kind(text)
-    except ValueError:
-        number = "an integer" if kind is int else "a number"
-        problem = f"{text!r} is neither {number} nor {next(iter(words))}"
-        raise opt.bad(option, problem) from None
 
 
 def _numbers(values: Any) -> list[Any]:
@@ -540,19 +545,11 @@ def _escape(value: str | None) -> str:
     )
 
 
-def _require_folder(report: str | None) -> None:
-    if report is not None and not os.path.isdir(os.path.dirname(os.path.realpath(report))):
-        raise opt.bad("--report", f"the folder of {report} does not exist")
-
-
 def _write_report(
     report: str, path: str, book: Any, charts: Any, tests: Any, chosen: dict[str, Any]
 ) -> None:
-    from counterpoise.atomic_write import atomic_write
     from counterpoise.ledger.html_report import page
 
     size = max(3, len(charts.start) // 12)
     text = page(os.path.basename(path), charts, tests, book.weights(size, **chosen))
-    with atomic_write(report, "the report") as file:
-        file.write(text.encode())
-    messages.info(f"report: {report}")
+    messages.write_report(report, text)

@@ -177,9 +177,8 @@ class AutoClassifier(EstimatorBase[AutoModel]):
             Their labels.
         """
         raise ValueError(
-            "a model that averages cannot unlearn: the weights of its average depend on rows in "
-            "their order. Use best_, an ordinary model, and let others begin with its map: "
-            "BalancedRidgeClassifier(feature_map=auto.best_.feature_map_)"
+            "AutoClassifier cannot unlearn, because its averaging weights depend on the order of "
+            "rows; use best_, a BalancedRidgeClassifier, which can"
         )
 
     # Predicting

@@ -364,8 +364,8 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
 def not_fitted(estimator: Any) -> NotFittedError:
     """Return the error of an estimator without learned rows."""
     return NotFittedError(
-        f"This {type(estimator).__name__} has learned nothing yet, or has unlearned it all; call "
-        "fit or partial_fit first"
+        f"This {type(estimator).__name__} instance is not fitted yet, or all its rows were "
+        "unlearned; call fit or partial_fit first"
     )
 
 

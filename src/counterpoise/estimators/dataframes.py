@@ -117,7 +117,7 @@ def _same_columns(model: Any, X: Any, mine: list[str]) -> Any:
             text += f"{title}:\n" + "".join(f"- {name}\n" for name in shown)
     if not unseen and not lost:
         text += "Feature names must be in the same order as they were in fit.\n"
-    raise ValueError(text + "With allow_new_columns=True they need not.\n")
+    raise ValueError(text + "Pass allow_new_columns=True to allow different columns.\n")
 
 
 def _is_array(X: Any) -> bool:

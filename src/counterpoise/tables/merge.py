@@ -16,7 +16,7 @@ from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.auto import AutoModel
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion
 from counterpoise.solver.imputation import MeanImputation
-from counterpoise.tables.estimator import Model, as_auto, as_ridge
+from counterpoise.tables.estimator import Model, as_auto, as_ridge, shown
 from counterpoise.tables.event_store import EventStore, has_store, pending_path
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import (
@@ -201,7 +201,7 @@ def _require_alike(one: TableModel, two: TableModel, names: tuple[str, str]) -> 
                 (
                     f"{names[0]} and {names[1]} were learned with different column options: ",
                     OptionValue(option),
-                    f" is {value!r} in the first and {theirs[option]!r} in the second",
+                    f" is {shown(value)} in the first and {shown(theirs[option])} in the second",
                 )
             )
     for column, kind in one.encoding.kinds.items():

@@ -553,7 +553,8 @@ class TableModel:
                 f"the positive class is {str(self.positive)!r}",
                 Suggestion("choose another", "positive"),
             )
-        self.guards.note_unseen(self.options, list(map(str, self.classes)))
+        learned, declared = list(map(str, self.classes)), self.encoding.columns.classes
+        self.guards.note_unseen(self.options, learned, declared)
         return self._is_amended or before != (self.settled, self.positive)
 
     def choose_positive(self, wanted: str | None = None) -> None:
