@@ -234,7 +234,7 @@ def test_what_cannot_fade_by_the_clock_says_so():
     X, y, _, t = payments(20)
     with pytest.raises(ValueError, match="must be a number of rows"):
         AutoClassifier(half_life="7d").fit(X, y)
-    with pytest.raises(ValueError, match="unlearn is not possible with half_life"):
+    with pytest.raises(ValueError, match="with a half-life cannot unlearn"):
         BalancedRidgeClassifier(half_life="7d").fit(X, y, t=t).unlearn(X, y)
     with pytest.raises(ValueError, match="different options: half_life"):
         BalancedRidgeClassifier(half_life="7d").fit(X, y, t=t).merge(

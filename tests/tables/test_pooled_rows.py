@@ -103,7 +103,7 @@ def test_merged_is_having_learned_both_and_unlearned_is_never_seen(run, files):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_inspect_shows_means_and_spreads(run, classes):
+def test_inspect_shows_means_and_deviations(run, classes):
     rows = table(300, classes)
     rows.to_csv("one.csv", index=False)
     learn(run, "m.st", "one.csv", more=POOLED)
@@ -118,7 +118,7 @@ def test_inspect_shows_means_and_spreads(run, classes):
     shown = run("inspect", "m.st", "-q").out
     assert "pooled_rows\t15" in shown
     assert "multi_class\tlda" in shown
-    heads = [f"{what} of {k}" for k in range(classes) for what in ("mean", "spread")]
+    heads = [f"{what} of {k}" for k in range(classes) for what in ("mean", "std. deviation")]
     assert "\t".join(["feature", *heads]) in shown
 
 

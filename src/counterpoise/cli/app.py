@@ -171,7 +171,7 @@ def run() -> None:
     signal.signal(signal.SIGTERM, _terminate)
     try:
         with lazy_imports(() if sys.argv[1:2] in COMMANDS_NEEDING_PANDAS else HIDDEN):
-            code = resolve_command(*sys.argv[1:2])(standalone_mode=False)
+            code = resolve_command(*sys.argv[1:2])(standalone_mode=False, prog_name="counterpoise")
         _flush()
     except BrokenPipeError:
         _silence_stdout()

@@ -175,11 +175,11 @@ def learn(
 
     Example: counterpoise learn 2024-*.csv.gz --label fraud --drop id --model fraud.safetensors
 
-    Delayed labels: counterpoise learn today.csv --labels labels.csv --id payment -m
+    Delayed labels: counterpoise learn today.csv --labels labels.csv --id payment --model
     fraud.safetensors
 
-    Quadratic boundaries: counterpoise learn shuttle.csv --label state --pooled-rows 30 -m
-    shuttle.safetensors
+    Quadratic boundaries: counterpoise learn shuttle.csv --label state --model
+    shuttle.safetensors --pooled-rows 30
     """
     reading, settings = input.reading(), columns.settings()
     columns.require_dates()

@@ -66,7 +66,8 @@ SELECTION = SelectionOptions()
 def options() -> None:
     """Moments by time and by segment, in one file: models of any selection, without any row.
 
-    Example: counterpoise ledger learn payments.csv -l year.ledger --label fraud --timestamp at
+    Example: counterpoise ledger learn payments.csv --ledger year.ledger --label fraud --timestamp
+    at
     """
 
 
@@ -105,27 +106,17 @@ def learn(
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for another process.", metavar="SECONDS")
     ] = 10.0,
-    allow_overlap: Annotated[
-        bool, typer.Option("--allow-overlap", help="Learn a file that begins like another one.")
-    ] = False,
-    complete: Annotated[
-        bool,
-        typer.Option(
-            "--complete", help="The files are complete: also learn a last line without a line end."
-        ),
-    ] = False,
-    stdin_name: Annotated[
-        str | None, typer.Option(help="Name of standard input in the records.", metavar="NAME")
-    ] = None,
-    input: opt.InputOptions = opt.INPUT,  # noqa: A002
+    *,
+    input: opt.LearnInputOptions,  # noqa: A002
 ) -> None:
     """Learn the rows of files that were not learned yet, each one exactly once.
 
     Settings are stored in the ledger and need not be repeated.
 
-    Example: counterpoise ledger learn p.csv -l y.ledger --label fraud --timestamp at --by country
+    Example: counterpoise ledger learn payments.csv --ledger year.ledger --label fraud --timestamp
+    at --by country
     """
-    reading = {**input.reading(), "stdin_name": stdin_name, "complete": complete}
+    reading, stdin_name = input.reading(), input.stdin_name
     settings = {**columns.settings(), "timestamp": timestamp, "every": every, "wait": wait}
 
     from counterpoise import Ledger
@@ -144,7 +135,7 @@ def learn(
         book.learn(
             sources,
             stdin_name,
-            allow_overlap,
+            input.allow_overlap,
             allow_new_columns,
             stop=lambda: bool(stopped),
             watch=progress.chunk,
@@ -192,9 +183,9 @@ def unlearn(
     The files must be as they were when they were learned. Rows added since do not matter. With
     --where only rows that meet the condition are subtracted, each one once.
 
-    Example: counterpoise ledger unlearn payments-1.csv -l year.ledger
+    Example: counterpoise ledger unlearn payments-1.csv --ledger year.ledger
 
-    One person: counterpoise ledger unlearn 2026-*.csv -l year.ledger --where customer=123
+    One person: counterpoise ledger unlearn 2026-*.csv --ledger year.ledger --where customer=123
     """
     reading = input.reading()
     rows = opt.parse_where(where)
@@ -241,7 +232,8 @@ def model(
 ) -> None:
     """Write the model of a selection, which predict, evaluate, inspect and export take.
 
-    Example: counterpoise ledger model y.ledger --since 2024-06-01 --where country=DE -o de.st
+    Example: counterpoise ledger model year.ledger --since 2024-06-01 --where country=DE --output
+    de.safetensors
     """
     arguments = {**selection.arguments(), **options.parameters()}
     if half_life:
@@ -291,7 +283,7 @@ def compare(
 
     Losses are exact. G-means are estimates by the mean and the variance of the scores.
 
-    Example: counterpoise ledger compare y.ledger --a until=2024-09-02 --b since=2024-09-02
+    Example: counterpoise ledger compare year.ledger --a until=2024-09-02 --b since=2024-09-02
     """
     with _open(path) as book:
         result = book.compare(_selection("--a", a), _selection("--b", b))
@@ -318,10 +310,10 @@ def compare(
     show(["feature", "weight in a", "weight in b"], weights)
     print()
     rows = [
-        [f"model of {name}", *_numbers([*result.loss[i], *result.g_mean[i]])]
+        [f"of {name}", *_numbers([*result.loss[i], *result.g_mean[i]])]
         for i, name in enumerate("ab")
     ]
-    show(["", "loss on a", "loss on b", "G-mean on a (est.)", "G-mean on b (est.)"], rows)
+    show(["model", "loss on a", "loss on b", "G-mean on a (est.)", "G-mean on b (est.)"], rows)
 
 
 @_command("Find the best window, half-life and ridge, without rows.")
@@ -345,7 +337,7 @@ def backtest(
 
     Every combination of windows, half-lives, ridges and subsets is a setting. Losses are exact.
 
-    Example: counterpoise ledger backtest y.ledger --train 7,30,90 --half-life none,7d,30d
+    Example: counterpoise ledger backtest year.ledger --train 7,30,90 --half-life none,7d,30d
     """
     opt.require_folder(report)
     settings: dict[str, Any] = {"test": test}
@@ -379,7 +371,7 @@ def backtest(
 def drift(
     path: Path,
     train: Annotated[
-        int, typer.Option(help="Buckets that the model of the loss has learned.")
+        int, typer.Option(help="Buckets that the model of the loss has learned.", metavar="N")
     ] = 30,
     level: Annotated[
         float, typer.Option(help="Largest probability of an alarm in a bucket.", metavar="SHARE")
@@ -390,7 +382,7 @@ def drift(
 ) -> None:
     """Show the buckets that differ too much from earlier ones, by the loss and by features.
 
-    Example: counterpoise ledger drift y.ledger --where country=DE --report drift.html
+    Example: counterpoise ledger drift year.ledger --where country=DE --report drift.html
     """
     opt.require_folder(report)
     chosen = selection.arguments()
@@ -450,7 +442,7 @@ def drop(
         messages.info(f"{path}: {dropped:,} cells dropped, {book.summary()['cells']:,} left")
 
 
-@ledger.command("inspect", short_help="Show the contents of a ledger.")
+@_command("Show the contents of a ledger.")
 def inspect(path: Path, as_json: Json = False) -> None:
     """Show settings, times, segments, features, classes and inputs of a ledger.
 
@@ -462,7 +454,7 @@ def inspect(path: Path, as_json: Json = False) -> None:
         show_json(found)
         return
     facts = found | {name: ", ".join(found[name]) for name in ("features", "by", "coarse")}
-    names = {"every": "bucket", "by": "segments", "coarse": "coarser buckets"}
+    names = {"every": "bucket", "by": "segment columns", "coarse": "coarser buckets"}
     rows = [[names.get(name, name), value] for name, value in facts.items()
             if name not in ("classes", "inputs") and value not in (None, "")]  # fmt: skip
     show(["ledger", "value"], rows)
@@ -475,11 +467,11 @@ def inspect(path: Path, as_json: Json = False) -> None:
 @_command("Write a year of synthetic payments.")
 def demo(
     folder: Annotated[str, typer.Argument(help="Folder of the files.", metavar="DIR")] = ".",
-    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers.", metavar="N")] = 1,
 ) -> None:
     """Write a year of synthetic payments: two files, because a column and a country are added late.
 
-    Example: counterpoise ledger demo
+    Example: counterpoise ledger demo --seed 2
     """
     if not os.path.isdir(folder):
         raise DataError(f"folder {folder} does not exist")

@@ -83,7 +83,8 @@ def _quoted(text: str) -> str:
 def missing_folder(path: str) -> str | None:
     """Return the folder of a file to write if it does not exist."""
     folder = os.path.dirname(os.path.realpath(path))
-    return None if os.path.isdir(folder) else os.path.dirname(path)
+    near = os.path.relpath(folder)
+    return None if os.path.isdir(folder) else folder if near.startswith("..") else near
 
 
 def write_message(text: str) -> None:

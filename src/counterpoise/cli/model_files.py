@@ -68,6 +68,7 @@ def inspect(
         *([["standard errors", _error_note(found)]] if _error_note(found) else []),
     ]
     options = {name: shown(value) for name, value in found["options"].items()}
+    options["memory_limit"] = f"{found['options']['memory_limit'] / 1e9:g} GB"
     if options.get("candidates") == "none":
         options["candidates"] = "default"
     show(["model", "value"], facts)

@@ -197,11 +197,12 @@ def render_benchmark(
     conclusion = (
         f"Conclusion: {best.name} has the highest G-mean, "
         f"{_number(best.metrics.confusion.g_mean())}, and the best value in {n_best} of "
-        f"{len(METRIC_NAMES) + 1} columns. The best value of each column is marked."
+        f"{len(METRIC_NAMES) + 1} columns."
     )
     note = (
-        f"Recall, precision and the columns after them are for the class {positive}. "
-        f"{MAIN_METHOD} uses features as they are and scales them retroactively; the others get "
+        f"The best value of each column is underlined. Recall, precision and the columns after "
+        f"them are for the class {positive}. {MAIN_METHOD} uses features as they are and scales "
+        "them retroactively; the others get "
         "features standardized by the preceding rows. Times were measured on this machine."
     )
     figures = [*_figures(results, y, names, positive, best), _times(results)]
@@ -338,8 +339,8 @@ def _figures(
     if np.isfinite(late).any():
         i = int(np.nanargmin(late))
         lowest = (
-            f" {best.name} was lowest, {late[i]:.4f}, after {at[i] + best.first:,} rows, and ended "
-            f"at {late[-1]:.4f}."
+            f" The lowest value of {best.name} is {late[i]:.4f}, after {at[i] + best.first:,} "
+            f"rows, and the last is {late[-1]:.4f}."
         )
     leads, has = ("leads with", "has the largest area") if len(results) > 1 else ("has", "has")
     figures = [

@@ -31,8 +31,8 @@ def page(title: str, drift: Drift, backtest: Backtest, weights: Weights) -> str:
     )
     changed = "has changed" if len(alarms) > 2.0 * expected + 1.0 else "shows no clear change"
     conclusion = (
-        f"Conclusion: the stream {changed}, and the best setting of the backtest is "
-        f"{backtest.best.name}."
+        f"Conclusion: the stream {changed}, and the setting with the lowest loss in the backtest "
+        f"is '{backtest.best.name}'."
     )
     note = (
         "Losses are exact. G-means are estimates by the mean and the variance of the scores of "
