@@ -321,3 +321,12 @@ def test_single_rows_of_a_model_that_was_fitted_on_a_frame_need_no_names(options
         model.predict(frame)
     assert model.feature_names_in_.tolist() == ["a", "b"]
     assert model.class_count_.tolist() == [20.0, 21.0, 1.0]
+
+
+def test_what_is_ignored_is_warned_of():
+    X, y = stream(30)
+    with pytest.warns(UserWarning, match=r"t is ignored, because half_life is not a duration"):
+        BalancedRidgeClassifier().fit(X, y, t=np.arange(30.0))
+    for name in ("class_factors", "class_weight"):
+        with pytest.warns(UserWarning, match=f"{name} names the label 7, which no row has"):
+            BalancedRidgeClassifier(**{name: {7: 2.0}}).fit(X, y)
