@@ -832,7 +832,7 @@ def test_a_signal_to_predict_leaves_nothing_behind(start, tmp_path):
         (["predict", "m", "t.csv", "--threshold", "2"], "between 0 and 1"),
         (["predict", "m", "t.csv", "--cost-miss", "0"], "finite number above 0"),
         (["predict", "m", "t.csv", "--cost-miss", "5", "--threshold", "0.5"], "with --threshold"),
-        (["fly"], "there is no command 'fly'"),
+        (["fly"], "unknown command 'fly'"),
     ],
 )
 def test_bad_use_is_one_clear_message(run, arguments, message):

@@ -89,10 +89,10 @@ def model(run, tmp_path):
 
 LEARN = ["learn", "t.csv", "--label", "fraud", "-m", "new.safetensors"]
 MISTAKES = [
-    (["lern"], "there is no command 'lern'; did you mean 'learn'? Try 'counterpoise --help'"),
-    (["xyz"], "there is no command 'xyz'; try 'counterpoise --help'"),
-    (["ledger", "modl"], "no command 'modl'; did you mean 'model'? Try 'counterpoise ledger"),
-    ([*LEARN, "--lable", "x"], "there is no option '--lable'; did you mean '--label'? Try '"),
+    (["lern"], "unknown command 'lern'; did you mean 'learn'? Try 'counterpoise --help'"),
+    (["xyz"], "unknown command 'xyz'; try 'counterpoise --help'"),
+    (["ledger", "modl"], "unknown command 'modl'; did you mean 'model'? Try 'counterpoise ledger"),
+    ([*LEARN, "--lable", "x"], "unknown option '--lable'; did you mean '--label'? Try '"),
     ([*LEARN, "--ridge"], "--ridge requires a value"),
     (["learn", "t.csv"], "missing --model"),
     (["predict", "m.safetensors"], "missing FILES"),

@@ -245,7 +245,7 @@ def _usage_message(error: Any) -> str:
             what, name, known = "command", text.split("'")[1], command.commands
         try_help = f"ry '{error.ctx.command_path} --help'"
         close = [f"{one.words} T" for one in suggest(name, known)] or ["t"]
-        return f"there is no {what} {name!r}; {close[0]}{try_help}"
+        return f"unknown {what} {name!r}; {close[0]}{try_help}"
     if kind == "BadOptionUsage":
         return f"{error.option_name} requires a value"
     parameter = getattr(error, "param", None)

@@ -64,7 +64,7 @@ class VariantOptions(opt.BoundaryOptions):
             return BalancedRidgeClassifier(**options)
         for name in bounds:
             flag = f"--{name.replace('_', '-')}"
-            raise DataError(f"{flag} cannot be combined with --feature-map auto, which chooses it")
+            raise DataError(f"{flag} cannot be combined with --feature-map auto, which selects it")
         return AutoClassifier(half_life=self.half_life)
 
 
