@@ -319,5 +319,5 @@ def test_bad_predictions_and_labels(run, served, tmp_path):
         (tmp_path / ("labels.csv", "scored.csv")[which]).write_text(text)
         assert message in run(*SERVED, code=2).err
     assert "requires --labels" in run(*SERVED[:3], code=2).err
-    assert "leave the model out" in run("evaluate", "m", *SERVED[1:], code=2).err
+    assert "leave MODEL out" in run("evaluate", "m", *SERVED[1:], code=2).err
     assert "name a model and files" in run("evaluate", code=2).err

@@ -415,7 +415,7 @@ def test_a_model_that_chooses_by_command_line(run):
     found = json.loads(run("inspect", "m.st", "--json").out)
     assert found["options"]["feature_map"].startswith("rm2")
     assert set(found["candidates"]) == set(found["shares"]) == set(CANDIDATES)
-    assert "share of the average" in run("inspect", "m.st").out
+    assert "averaging weight" in run("inspect", "m.st").out
     judged = json.loads(run("evaluate", "m.st", "b.csv", "--json").out)
     assert judged["g_mean"] > 0.8
     assert (
