@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -140,6 +140,23 @@ class DataError(ValueError):
         return str(self.message)
 
 
+def suggest(name: str, known: Iterable[str]) -> list[Suggestion]:
+    """Return the suggestion of the known name that is most like another, if one is like it."""
+    from difflib import get_close_matches
+
+    by_lower = {one.lower(): one for one in known}
+    close = get_close_matches(name.lower(), by_lower, n=1)
+    return [Suggestion(f"did you mean {by_lower[one]!r}?") for one in close]
+
+
+def unknown_name(place: str, what: str, name: str, known: Iterable[str]) -> DataError:
+    """Return the error about a name that is not one of those that an option may have."""
+    choices = list(known)
+    several = f"{what}es" if what.endswith("s") else f"{what}s"
+    text = f"{place}: unknown {what} {name!r} ({several}: {', '.join(choices)})"
+    return DataError(text, *suggest(name, choices))
+
+
 class BusyError(DataError):
     """A model or ledger that another process is writing.
 
@@ -172,7 +189,7 @@ class ModelFileError(ValueError):
     ...     BalancedRidgeClassifier.load(path)
     ... except ModelFileError as error:
     ...     print(str(error).removeprefix(str(path.parent)))
-    /model.safetensors is not a complete safetensors file: ...
+    /model.safetensors is not a counterpoise model file, or it is damaged or truncated
     """
 
 
@@ -223,7 +240,7 @@ class UnknownRowsError(PrecisionError):
     ...     model.unlearn([[5.0], [6.0]], [1, 1])
     ... except UnknownRowsError as error:
     ...     print(error)
-    cannot unlearn the last rows of class 1: what was unlearned of it is not what was learned
+    cannot unlearn the last rows of class 1: the rows unlearned so far differ from those that ...
     """
 
 

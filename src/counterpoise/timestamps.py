@@ -31,7 +31,7 @@ def times(t: Any, rows: int) -> Vector:
         return np.zeros(0)
     if t is None:
         raise ValueError(
-            "half_life is a time, so each row must have one; give it by t=: dates, times, or "
+            "a half_life such as '7d' requires the time of each row; pass t=: dates, times, or "
             "seconds since 1970"
         )
     found = _seconds(t)

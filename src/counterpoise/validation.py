@@ -231,8 +231,8 @@ def require_one_type(y: Labels, known: Labels) -> None:
     then = "text" if isinstance(known[:1].tolist()[0], str) else "numbers"
     if now != then:
         raise ValueError(
-            f"labels are {now} here ({y[0]!r}) but {then} in what was learned before "
-            f"({known[0]!r}); convert them to one type"
+            f"labels are {now} here ({y[:1].tolist()[0]!r}) but {then} in what was learned before "
+            f"({known[:1].tolist()[0]!r}); convert them to one type"
         )
 
 

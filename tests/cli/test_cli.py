@@ -179,14 +179,14 @@ def test_a_changed_option_is_an_error_that_names_it(run):
         (["--ridge", "0.2"], "--ridge is 0.2, but m.safetensors was learned with 0.1"),
         (
             ["--class-factor", "yes=4"],
-            "--class-factor is yes=4.0, but m.safetensors was learned with yes=3.0",
+            "--class-factor is yes=4, but m.safetensors was learned with yes=3",
         ),
         (["--scale", "none"], "--scale is none, but m.safetensors was learned with standard"),
         (["--missing", "drop"], "--missing is drop, but m.safetensors was learned with mean"),
         (["--categorical", "amount"], "--categorical is amount"),
         (["--chunk-rows", "100"], "--chunk-rows is 100"),
-        (["--half-life", "9"], "--half-life is 9.0, but m.safetensors was learned with none"),
-        (["--intercept", "free"], "--intercept is False, but m.safetensors was learned with True"),
+        (["--half-life", "9"], "--half-life is 9, but m.safetensors was learned with none"),
+        (["--intercept", "free"], "--intercept is no, but m.safetensors was learned with yes"),
     ]:
         assert message in learned(run, *more, code=2).err
     assert content() == before
@@ -309,7 +309,7 @@ def test_labels_that_are_numbers_have_costs_by_number(run):
     assert BalancedRidgeClassifier.load(MODEL).class_factors == {1: 2.0}
     os.unlink(MODEL)
     assert (
-        "names the class 'yes', but the classes are 0, 1"
+        "--class-factor: unknown class 'yes' (classes: 0, 1)"
         in learned(run, "--class-factor", "yes=2", code=2).err
     )
 
@@ -805,34 +805,34 @@ def test_a_signal_to_predict_leaves_nothing_behind(start, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["learn"], "Missing option"),
+        (["learn"], "missing --model"),
         (["learn", "-m", "x", "--label", "y"], "name the files to learn"),
-        (["learn", "t.csv"], "Missing option"),
+        (["learn", "t.csv"], "missing --model"),
         (
             ["learn", "t.csv", "-m", "x"],
-            "name the column that contains the labels with --label",
+            "missing --label; name the column that contains the class",
         ),
         (["learn", "no.csv", "--label", "y", "-m", "x"], "cannot read no.csv: No such file"),
         (["learn", "t.csv", "--label", "no", "-m", "x"], "has no column 'no', named by --label"),
-        (["learn", "t.csv", "--label", "fraud", "-m", "x", "--ridge", "much"], "neither a number"),
-        (["learn", "t.csv", "--label", "fraud", "-m", "x", "--ridge", "-1"], "ridge=-1.0 must be"),
-        (["learn", "t.csv", "--label", "fraud", "-m", "x", "--hash", "a"], "is not COLUMN=N"),
+        (["learn", "t.csv", "--label", "fraud", "-m", "x", "--ridge", "much"], "got 'much'"),
+        (["learn", "t.csv", "--label", "fraud", "-m", "x", "--ridge", "-1"], "--ridge must be"),
+        (["learn", "t.csv", "--label", "fraud", "-m", "x", "--hash", "a"], "must be COLUMN=N"),
         (
             ["learn", "t.csv", "--label", "fraud", "-m", "x", "--format", "xls"],
-            "is not csv, tsv, jsonl",
+            "--format must be csv, tsv, jsonl",
         ),
         (["learn", "t.csv", "--label", "fraud", "-m", "x", "--delimiter", "ab"], "one character"),
         (["learn", "t.csv", "--label", "id", "-m", "x"], "label"),
         (["learn", "empty.csv", "--label", "y", "-m", "x"], "there were no rows to learn"),
         (["learn", "header.csv", "--label", "y", "-m", "x"], "there were no rows to learn"),
         (["learn", "only.csv", "--label", "y", "-m", "x"], "no column is left to learn from"),
-        (["learn", "t.csv", "--label", "fraud", "-m", "t.csv"], "not a complete safetensors file"),
+        (["learn", "t.csv", "--label", "fraud", "-m", "t.csv"], "not a counterpoise model file"),
         (["predict", "no.safetensors", "t.csv"], "cannot read no.safetensors: No such file"),
-        (["predict", "t.csv", "t.csv"], "not a complete safetensors file"),
+        (["predict", "t.csv", "t.csv"], "not a counterpoise model file"),
         (["predict", "m", "t.csv", "--threshold", "2"], "between 0 and 1"),
         (["predict", "m", "t.csv", "--cost-miss", "0"], "finite number above 0"),
         (["predict", "m", "t.csv", "--cost-miss", "5", "--threshold", "0.5"], "with --threshold"),
-        (["fly"], "No such command"),
+        (["fly"], "unknown command 'fly'"),
     ],
 )
 def test_bad_use_is_one_clear_message(run, arguments, message):
@@ -1143,7 +1143,7 @@ def test_a_file_without_end_is_no_model(run, tmp_path):
         assert "is not a regular file" in run("inspect", path, code=2).err
     with open("huge", "wb") as file:
         file.truncate(2**40)  # reading all of it would never fit into memory
-    assert "is not a complete safetensors file" in run("inspect", "huge", code=2).err
+    assert "is not a counterpoise model file" in run("inspect", "huge", code=2).err
 
 
 def test_a_zip_member_without_a_name_is_read_or_refused(run):

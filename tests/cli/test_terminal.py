@@ -86,7 +86,7 @@ def test_errors_are_one_line_of_text(run):
     assert len(done.err.splitlines()) == 1
     assert "\x1b" not in done.err
     done = run("benchmark", "--demo", "--positive", "\x1b[31m", code=2)
-    assert "'\\x1b[31m' is not one of" in done.err.replace("\\\\", "\\")
+    assert "--positive: unknown class '\\x1b[31m'" in done.err.replace("\\\\", "\\")
     assert "\x1b" not in run("inspect", "a", "\x1b[31m", code=2).err
 
 

@@ -345,7 +345,7 @@ def test_what_decides_the_choice_cannot_change_on_the_way(change):
         lambda: one.merge(one),
         lambda: one.predict_one(X[0]),
     ):
-        with pytest.raises(ValueError, match="cannot change once rows were learned"):
+        with pytest.raises(ValueError, match="cannot change after rows were learned"):
             act()
 
 

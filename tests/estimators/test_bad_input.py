@@ -138,7 +138,7 @@ def test_options(options, message):
 
 def test_options_that_change_what_is_learned_cannot_change_later():
     model = BalancedRidgeClassifier().fit(X, y).set_params(half_life=5.0)
-    refuses(lambda: model.partial_fit(X, y), "cannot change once", model)
+    refuses(lambda: model.partial_fit(X, y), "cannot change after", model)
     refuses(lambda: model.predict(X), "cannot change", model)
 
 
@@ -146,7 +146,7 @@ def test_options_that_change_what_is_learned_cannot_change_later():
     ("rows", "labels", "message"),
     [
         (X, np.full(60, 5), "class 5: none was ever seen"),
-        (np.vstack([X, X]), np.concatenate([y, y]), "only .* was seen"),
+        (np.vstack([X, X]), np.concatenate([y, y]), "only .* was learned"),
         (NAN, y, "feature 1 is NaN at row 17"),
     ],
 )
@@ -163,9 +163,9 @@ def test_unlearning_rows_that_were_not_learned():
 
 def test_unlearning_where_it_has_no_meaning():
     fading = BalancedRidgeClassifier(half_life=10.0).fit(X, y)
-    refuses(lambda: fading.unlearn(X, y), "not possible with half_life", fading)
+    refuses(lambda: fading.unlearn(X, y), "with a half-life cannot unlearn", fading)
     new = BalancedRidgeClassifier()
-    refuses(lambda: new.unlearn(X, y), "learned nothing", new, NotFittedError)
+    refuses(lambda: new.unlearn(X, y), "is not fitted yet", new, NotFittedError)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_merging_with_something_else():
     model = BalancedRidgeClassifier().fit(X, y)
     refuses(lambda: model.merge("b"), "can only merge", model, TypeError)
     refuses(
-        lambda: model.merge(BalancedRidgeClassifier()), "learned nothing", model, NotFittedError
+        lambda: model.merge(BalancedRidgeClassifier()), "is not fitted yet", model, NotFittedError
     )
 
 
@@ -207,7 +207,7 @@ def test_weights_that_are_all_zero():
 def test_too_many_features_for_the_memory():
     wide = sp.csr_array((4, 20_000))
     model = BalancedRidgeClassifier()
-    message = r"12.8 GB for moments, more than memory_limit allows \(2e\+09 bytes\); .*diagonal"
+    message = r"12.8 GB for moments, more than memory_limit allows \(2 GB\); .*diagonal"
     refuses(lambda: model.fit(wide, [0, 0, 1, 1]), message, model)
     small = BalancedRidgeClassifier(memory_limit=400.0)
     small.fit(X, y)
@@ -321,3 +321,12 @@ def test_single_rows_of_a_model_that_was_fitted_on_a_frame_need_no_names(options
         model.predict(frame)
     assert model.feature_names_in_.tolist() == ["a", "b"]
     assert model.class_count_.tolist() == [20.0, 21.0, 1.0]
+
+
+def test_what_is_ignored_is_warned_of():
+    X, y = stream(30)
+    with pytest.warns(UserWarning, match=r"t is ignored, because half_life is not a duration"):
+        BalancedRidgeClassifier().fit(X, y, t=np.arange(30.0))
+    for name in ("class_factors", "class_weight"):
+        with pytest.warns(UserWarning, match=f"{name} names the label 7, which no row has"):
+            BalancedRidgeClassifier(**{name: {7: 2.0}}).fit(X, y)

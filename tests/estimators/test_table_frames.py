@@ -295,7 +295,7 @@ def test_inspect_shows_what_a_summary_does(run):
         means = {"mean": found.mean[j], "deviation": found.scale[j]}
         assert told["means"][name] == {**means, "by_class": found.class_means[:, j].tolist()}
     shown = run("inspect", "m.st", "--top", "2")
-    assert "for yes\tstd. error\t95 % from\tto" in shown.out
+    assert "weight (yes)\tstd. error\t95% CI low\t95% CI high" in shown.out
     assert "mean\tstd. deviation\tmean of no\tmean of yes" in shown.out
     assert "normal within each class" in shown.out
     run("learn", "t.csv", "--label", "fraud", "--pooled-rows", "20", "-m", "q.st")

@@ -193,7 +193,7 @@ def test_options_changed_behind_the_back_are_noticed():
             lambda m=model: BalancedRidgeClassifier().fit(X, y).merge(m),
             lambda m=model: m.partial_fit(X, y),
         ):
-            with pytest.raises(ValueError, match="cannot change once"):
+            with pytest.raises(ValueError, match="cannot change after"):
                 action()
 
 

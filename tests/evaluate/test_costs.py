@@ -176,9 +176,9 @@ def test_alerts_by_price(run, payments):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--cost-miss", "0"], "must be a finite number above 0, not 0"),
-        (["--cost-miss", "-3"], "must be a finite number above 0, not -3"),
-        (["--cost-miss", "5", "--cost-alarm", "0"], "must be a finite number above 0, not 0"),
+        (["--cost-miss", "0"], "must be a finite number above 0; got 0"),
+        (["--cost-miss", "-3"], "must be a finite number above 0; got -3"),
+        (["--cost-miss", "5", "--cost-alarm", "0"], "must be a finite number above 0; got 0"),
         (["--cost-alarm", "5"], "requires --cost-miss"),
         (["--cost-miss", "5", "--alert-rate", "0.1"], "cannot be combined"),
         (["--cost-miss-column", "prize"], "t.csv has no column 'prize', named by --cost-miss-col"),
@@ -187,7 +187,7 @@ def test_alerts_by_price(run, payments):
         (["--alerts-per-day", "3"], "requires --timestamp"),
         (["--alerts-per-day", "3", "--timestamp", "at"], "no column 'at', named by --timest"),
         (["--alerts-per-day", "3", "--timestamp", "fraud"], "row 1: column 'fraud' holds 'no'"),
-        (["--timestamp", "when"], "is for --alerts-per-day"),
+        (["--timestamp", "when"], "requires --alerts-per-day"),
         (["--top-per-day", "0"], "must be 1 or more"),
         (["--top-per-day", "3"], "requires --timestamp"),
         (["--top-per-day", "3", "--alerts-per-day", "3"], "cannot be combined"),
@@ -239,7 +239,7 @@ def test_evaluate_prints_the_cost_of_decisions(run, payments):
         assert found["best"] == pytest.approx(curve.least)
         assert found["never"] == pytest.approx(curve.never)
     page = "r.html"
-    assert "cost by price" in run("evaluate", "m", "t.csv", *costs, "--report", page).out
+    assert "cost\t" in run("evaluate", "m", "t.csv", *costs, "--report", page).out
     text = open(page).read()  # noqa: SIM115
     assert "Cost of each threshold" in text
     assert "Calibration" in text
@@ -319,5 +319,5 @@ def test_bad_predictions_and_labels(run, log_table, tmp_path):
         (tmp_path / ("labels.csv", "scored.csv")[which]).write_text(text)
         assert message in run(*SERVED, code=2).err
     assert "requires --labels" in run(*SERVED[:3], code=2).err
-    assert "leave the model out" in run("evaluate", "m", *SERVED[1:], code=2).err
+    assert "leave MODEL out" in run("evaluate", "m", *SERVED[1:], code=2).err
     assert "name a model and files" in run("evaluate", code=2).err

@@ -242,14 +242,14 @@ def test_buckets_finer_than_the_data_are_refused(tmp_path):
     ("named", "message"),
     [
         ({"since": "2024-01-09", "until": "2024-01-05"}, "until is 2024-01-05, .* not after since"),
-        ({"since": "2030-01-01"}, "no rows are in the selection: since 2030-01-01"),
+        ({"since": "2030-01-01"}, "the selection is empty: since 2030-01-01"),
         ({"since": "never"}, "is not a date or time like"),
         ({"until": "2024-01-05 12:00"}, "is within the bucket from 2024-01-05 to 2024-01-06"),
-        ({"where": {"town": "x"}}, "column 'town' in where does not make segments"),
+        ({"where": {"town": "x"}}, "where: .town. is not a segment column"),
         ({"where": {"country": "XX"}}, "no row has country 'XX'; there are DE, FR"),
         ({"where": {"country": {"but": "DE"}}}, "write {'not': values}"),
         ({"half_life": "soon"}, "give a number of days, or a text such as 12h"),
-        ({"half_life": 0}, "which is not a half-life"),
+        ({"half_life": 0}, "must be a number of days"),
         ({"scale": "minmax"}, "use one of 'standard', None"),
         ({"feature_map": "poly2"}, "maps rows, which a ledger does not store"),
     ],
@@ -292,7 +292,7 @@ def test_a_file_that_is_not_a_ledger_is_refused(tmp_path, ledger):
         "cut": "is not a ledger, or is damaged",
         "flipped": "is damaged .a cell is not as it was written",
         "later": "is a ledger of version 7; this program reads version 3",
-        "missing": "does not exist, and no column is named as the label",
+        "missing": "does not exist, and creating it requires label",
         ".": "is not a file but a folder",
     }.items():
         with pytest.raises(ValueError, match=message), Ledger.open(tmp_path / name) as bad:

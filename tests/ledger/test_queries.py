@@ -345,7 +345,7 @@ def test_three_classes_have_models_losses_and_backtests(tmp_path):
         (lambda x: x.drift(until="2024-01-05"), "there are 4 buckets, and charts need 12"),
         (lambda x: x.compare({"half_life": 7}, {}), "a has a half-life, and tests need rows"),
         (lambda x: x.uncertainty(BalancedRidgeClassifier()), "does not come from a ledger"),
-        (lambda x: x.models(by="town"), "column 'town' does not make segments"),
+        (lambda x: x.models(by="town"), "'town' is not a segment column"),
         (
             lambda x: x.models(by="country", share_of_all=-1),
             "share_of_all must be 0 or greater; got -1",

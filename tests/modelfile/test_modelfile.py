@@ -144,7 +144,7 @@ def test_the_file_is_as_the_document_says():
 
 
 def test_an_unfitted_model_cannot_be_saved(tmp_path):
-    with pytest.raises(ValueError, match="has learned nothing yet"):
+    with pytest.raises(ValueError, match="is not fitted yet"):
         BalancedRidgeClassifier().save(tmp_path / "m")
     assert not list(tmp_path.iterdir())
 
@@ -310,7 +310,7 @@ def test_huge_claims_cost_no_memory(model_bytes):
     with pytest.raises(ModelFileError, match="tensors"):
         BalancedRidgeClassifier._from_contents(from_bytes(data))
     huge = struct.pack("<Q", 2**40) + b"{}"
-    with pytest.raises(ModelFileError, match="not a complete safetensors file"):
+    with pytest.raises(ModelFileError, match="not a counterpoise model file"):
         from_bytes(huge)
 
 

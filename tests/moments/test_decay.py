@@ -213,7 +213,7 @@ def test_half_lives_without_meaning_are_refused(half_life):
 @pytest.mark.parametrize(
     ("t", "message"),
     [
-        (None, "each row must have one; give it by t="),
+        (None, "requires the time of each row; pass t="),
         (np.zeros(3), "one time for each row"),
         (np.r_[np.zeros(19), np.nan], "t is missing at row 19"),
         (np.full(20, 1.7e12), "divide milliseconds by 1000"),
@@ -234,7 +234,7 @@ def test_what_cannot_fade_by_the_clock_says_so():
     X, y, _, t = payments(20)
     with pytest.raises(ValueError, match="must be a number of rows"):
         AutoClassifier(half_life="7d").fit(X, y)
-    with pytest.raises(ValueError, match="unlearn is not possible with half_life"):
+    with pytest.raises(ValueError, match="with a half-life cannot unlearn"):
         BalancedRidgeClassifier(half_life="7d").fit(X, y, t=t).unlearn(X, y)
     with pytest.raises(ValueError, match="different options: half_life"):
         BalancedRidgeClassifier(half_life="7d").fit(X, y, t=t).merge(

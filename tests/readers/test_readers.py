@@ -355,7 +355,7 @@ BAD = {
     "latin header": ("t.csv", b"\xe9,y\n1,0\n", "header is not UTF-8.*iconv"),
     "utf-16": ("t.csv", "a,y\n1,0\n".encode("utf-16"), "is UTF-16 text.*iconv"),
     "twice": ("t.csv", "a,a,y\n1,2,0\n", "two columns are called 'a'"),
-    "semicolons": ("t.csv", "a;y\n1;0\n", "name the delimiter with delimiter=.;"),
+    "semicolons": ("t.csv", "a;y\n1;0\n", "try delimiter=.;"),
     "no label": ("t.csv", "a,b\n1,0\n", "has no column 'y', named by label; it has 'a', 'b'"),
     "label 1.5": ("t.csv", "a,y\n1,0\n2,1.5\n", "row 2: label 1.5 in column 'y' is not an integer"),
     "json": ("t.jsonl", '{"a":1,"y":0}\n{"a":\n', "row 2: not a JSON object"),
@@ -547,7 +547,7 @@ def test_columns_that_were_not_learned_are_refused_or_ignored(tmp_path):
         encoding.predict(chunk)
     (chunk,) = chunks(written(tmp_path / "n.csv", "a\n5\n"))
     with pytest.raises(
-        DataError, match="lacks column 'b', which the model has learned; it has 'a'"
+        DataError, match="has no column 'b', which the model has learned; it has 'a'"
     ):
         encoding.predict(chunk)
 

@@ -237,7 +237,7 @@ def test_too_much_weight_and_the_last_event_are_noticed():
     model.learn_one({"a": 0.5, "b": 2.5}, "ok")
     model.learn_one({"a": 0.7, "b": 1.5}, "ok")
     model.learn_one({"a": 0.3, "b": 1.7}, "fraud")
-    with pytest.raises(ValueError, match="only 1 was seen"):
+    with pytest.raises(ValueError, match="only 1 was learned"):
         model.unlearn_one({"a": 0.3, "b": 1.7}, "fraud", w=2.0)
     with pytest.raises(ValueError, match="last rows of class 'fraud'"):
         model.unlearn_one({"a": 0.3, "b": 1.8}, "fraud")

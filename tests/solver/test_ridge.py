@@ -131,7 +131,7 @@ def test_ridge_zero_on_a_singular_system_gives_the_shortest_solution(case, inter
         y = np.arange(8) % 2
     options = {"fit_intercept": intercept != "none", "penalize_intercept": intercept != "free"}
     model = BalancedRidgeClassifier(ridge=0.0, **options)
-    with pytest.warns(UserWarning, match="shortest"):
+    with pytest.warns(UserWarning, match="minimum-norm"):
         f = model.fit(X, y).decision_function(X)
     # numpy's least squares is the shortest by its own singular values.
     m, s = X.mean(axis=0), X.std(axis=0)

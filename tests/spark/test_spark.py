@@ -578,7 +578,7 @@ def test_a_file_of_other_options_is_left_alone(spark, tmp_path):
     frame = spark.createDataFrame(some_files(tmp_path / "in", 1))
     ModelSink(path, "y")(frame, 0)
     before = Path(path).read_bytes()
-    with pytest.raises(DataError, match=r"ridge is 1.0, but .* was learned with auto"):
+    with pytest.raises(DataError, match=r"ridge is 1, but .* was learned with auto"):
         ModelSink(path, "y", ridge=1.0)(frame, 1)
     with pytest.raises(DataError, match=r"missing is drop, but .* was learned with mean"):
         ModelSink(path, "y", missing="drop")(frame, 1)

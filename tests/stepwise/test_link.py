@@ -125,7 +125,7 @@ def test_one_class_is_certain_and_nothing_learned_is_an_error():
     model = BalancedRidgeClassifier().partial_fit(X[:5], np.zeros(5, dtype=int))
     assert model.predict_proba_one(X[0]).tolist() == [1.0]
     assert model.predict_stream_proba_one(X[0]).tolist() == [1.0]
-    with pytest.raises(ValueError, match="learned nothing yet"):
+    with pytest.raises(ValueError, match="is not fitted yet"):
         BalancedRidgeClassifier().predict_proba_one(X[0])
     assert RiverFace().predict_proba_one({"a": 1.0}) == {}
 

@@ -55,7 +55,7 @@ def test_verdicts_correct_the_probabilities_of_the_stream(run, files):
     found = json.loads(run("inspect", "m.st", "--json").out)["calibration"]
     assert found["rows"] == 1484 - pending
     assert found["corrected"] < found["error"]
-    assert f"calibration rows\t{1484 - pending}" in run("inspect", "m.st").out
+    assert f"rows used for calibration\t{1484 - pending}" in run("inspect", "m.st").out
     assert json.loads(run("inspect", "plain.st", "--json").out)["calibration"] is None
 
 
@@ -63,7 +63,7 @@ def test_verdicts_correct_the_probabilities_of_the_stream(run, files):
 def test_the_option_stays_and_a_model_that_chooses_has_none(run, files):
     learn(run, "m.st", "one.csv")
     done = run("learn", "two.csv", "-m", "m.st", "--calibrate", code=2)
-    assert "--calibrate is True, but m.st was learned with False" in done.err
+    assert "--calibrate is yes, but m.st was learned with no" in done.err
     learn(run, "m.st", "two.csv")
     assert BalancedRidgeClassifier.load("m.st")._engine.state.calibration is None
     done = learn_refused(run)

@@ -113,7 +113,7 @@ def test_reports_show_the_columns_that_matter_and_one_row(run, learn_payments, c
 def test_a_race_requires_a_label(run):
     payments().to_csv("day.csv", index=False)
     done = run("benchmark", "day.csv", code=2)
-    assert "no column is named as the label; name the column" in " ".join(done.err.split())
+    assert "missing --label; name the column" in " ".join(done.err.split())
     assert "Traceback" not in done.err
 
 

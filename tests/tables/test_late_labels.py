@@ -161,7 +161,7 @@ BAD = {
     ),
     "events with another column": (
         ("day01.csv", lambda text: text.replace("hour", "minute")),
-        "day01.csv lacks column 'hour', which the model has learned; to learn tables of both "
+        "day01.csv has no column 'hour', which the model has learned; to learn tables of both "
         "kinds, with 0 where a column is absent, use --allow-new-columns",
     ),
     "events with labels": (

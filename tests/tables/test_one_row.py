@@ -50,7 +50,7 @@ def test_rows_of_a_customer_are_unlearned_once_and_for_all(run, rows, tmp_path):
     write(tmp_path / "lacking.csv", rows)
     text = (tmp_path / "lacking.csv").read_text().replace("country", "land")
     (tmp_path / "lacking.csv").write_text(text)
-    assert "lacks column 'country'" in run("predict", "m", "lacking.csv", code=2).err
+    assert "has no column 'country'" in run("predict", "m", "lacking.csv", code=2).err
     assert "257 rows unlearned" in run("unlearn", "m", "t.csv").err
     assert not wrap_engine(TableModel.load("m").model).__sklearn_is_fitted__()
 
@@ -113,7 +113,7 @@ def test_a_row_gets_another_label(run, rows, tmp_path):
     )
     assert (tmp_path / "m").read_bytes() == before
     assert (
-        "is not one of"
+        "--new-label: unknown class '7' (classes: 0, 1)"
         in run("relabel", "m", "t.csv", "--where", "payment=8", "--new-label", "7", code=2).err
     )
     assert "--where" in run("relabel", "m", "t.csv", "--new-label", "1", code=2).err
@@ -197,7 +197,7 @@ def test_bad_conditions(run, rows):
         "no column 'client', named by --where"
         in run("unlearn", "m", "t.csv", "--where", "client=3", code=2).err
     )
-    assert "not COLUMN=VALUE" in run("unlearn", "m", "t.csv", "--where", "client", code=2).err
+    assert "must be COLUMN=VALUE" in run("unlearn", "m", "t.csv", "--where", "client", code=2).err
     assert "name the files" in run("unlearn", "m", code=2).err
     assert "no pending events" in run("unlearn", "m", "--where", "customer=3", code=2).err
 

@@ -44,8 +44,8 @@ def test_the_options_reach_the_model_and_stay(run, files):
     np.testing.assert_allclose(scores(run, "m.st"), expected, rtol=1e-9)
     before = Path("m.st").read_bytes()
     for option, value, stored in (
-        ("--pooled-rows", "3", "3.0, but m.st was learned with 15.0"),
-        ("--pooled-rows", "none", "none, but m.st was learned with 15.0"),
+        ("--pooled-rows", "3", "3, but m.st was learned with 15"),
+        ("--pooled-rows", "none", "none, but m.st was learned with 15"),
         ("--ridge", "auto", "auto, but m.st was learned with gcv"),
         ("--multi-class", "ovr", "ovr, but m.st was learned with lda"),
     ):
@@ -58,17 +58,17 @@ def test_the_options_reach_the_model_and_stay(run, files):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--pooled-rows", "-1"], "pooled_rows=-1.0 must be a finite number that is not negative"),
-        (["--pooled-rows", "inf"], "pooled_rows=inf must be a finite number"),
-        (["--pooled-rows", "nan"], "pooled_rows=nan must be a finite number"),
-        (["--pooled-rows", "many"], "'many' is neither a number of rows nor none"),
+        (["--pooled-rows", "-1"], "--pooled-rows must be 0 or more, or none; got '-1'"),
+        (["--pooled-rows", "inf"], "--pooled-rows must be 0 or more, or none; got 'inf'"),
+        (["--pooled-rows", "nan"], "--pooled-rows must be 0 or more, or none; got 'nan'"),
+        (["--pooled-rows", "many"], "--pooled-rows must be 0 or more, or none; got 'many'"),
         (
             ["--pooled-rows", "1", "--multi-class", "ovr"],
             "cannot be combined with --multi-class ovr",
         ),
         (["--pooled-rows", "1", "--intercept", "none"], "cannot be combined with --intercept none"),
-        (["--multi-class", "all"], "'all' is not lda or ovr"),
-        (["--ridge", "small"], "'small' is neither a number nor auto or gcv"),
+        (["--multi-class", "all"], "--multi-class must be lda or ovr; got 'all'"),
+        (["--ridge", "small"], "--ridge must be 0 or more, auto or gcv; got 'small'"),
         (["--pooled-rows", "1", "--feature-map", "auto"], "leave --pooled-rows out"),
         (["--multi-class", "ovr", "--feature-map", "auto"], "leave --multi-class out"),
     ],
@@ -103,7 +103,7 @@ def test_merged_is_having_learned_both_and_unlearned_is_never_seen(run, files):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_inspect_shows_means_and_spreads(run, classes):
+def test_inspect_shows_means_and_deviations(run, classes):
     rows = table(300, classes)
     rows.to_csv("one.csv", index=False)
     learn(run, "m.st", "one.csv", more=POOLED)
@@ -118,7 +118,7 @@ def test_inspect_shows_means_and_spreads(run, classes):
     shown = run("inspect", "m.st", "-q").out
     assert "pooled_rows\t15" in shown
     assert "multi_class\tlda" in shown
-    heads = [f"{what} of {k}" for k in range(classes) for what in ("mean", "spread")]
+    heads = [f"{what} of {k}" for k in range(classes) for what in ("mean", "std. deviation")]
     assert "\t".join(["feature", *heads]) in shown
 
 

@@ -94,7 +94,7 @@ def test_frames_and_events_fade_alike(tmp_path, table):
     rest.learn_many(names.slice(0, cut).to_pandas(), y[:cut].tolist(), t=t[:cut])
     for model in (events, many, Events.load(tmp_path / "events"), half.merge(rest)):
         assert model.predict_stream_proba_one(row) == pytest.approx(p, rel=1e-9)
-    with pytest.raises(ValueError, match="give it by t="):
+    with pytest.raises(ValueError, match="pass t="):
         events.learn_one(row, "ok")
 
 
@@ -110,14 +110,14 @@ def test_classes_fade_by_rows_of_their_own_from_the_shell(run, tmp_path, table):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--half-life", "7d"], "needs the time of each row; name its column with --timestamp"),
+        (["--half-life", "7d"], "requires the time of each row; name its column with --timestamp"),
         (
             ["--half-life", "7", "--timestamp", "at"],
             "requires a half-life; give a time such as 7d",
         ),
         (
             ["--half-life", "soon", "--timestamp", "at"],
-            "neither rows nor a time such as 12h, 7d or 2w",
+            "or a time such as 12h, 7d or 2w; got 'soon'",
         ),
         (["--half-life", "7d", "--timestamp", "when"], "has no column 'when'"),
         (["--half-life", "7d", "--timestamp", "fraud"], "fraud"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import signal
 import sys
@@ -21,7 +20,7 @@ from typer.core import TyperCommand
 
 from counterpoise import __version__
 from counterpoise.cli import messages
-from counterpoise.errors import DataError, printable
+from counterpoise.errors import DataError, suggest
 
 FRAMES = ("narwhals", "narwhals.stable", "narwhals.stable.v2")
 LAZY_MODULES = (*FRAMES, "scipy.special", "scipy.stats", "numpy.f2py", "numpy.testing")
@@ -172,7 +171,7 @@ def run() -> None:
     signal.signal(signal.SIGTERM, _terminate)
     try:
         with lazy_imports(() if sys.argv[1:2] in COMMANDS_NEEDING_PANDAS else HIDDEN):
-            code = resolve_command(*sys.argv[1:2])(standalone_mode=False)
+            code = resolve_command(*sys.argv[1:2])(standalone_mode=False, prog_name="counterpoise")
         _flush()
     except BrokenPipeError:
         _silence_stdout()
@@ -180,18 +179,22 @@ def run() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except USAGE as error:
-        shown = io.StringIO()
-        error.show(shown)
-        print(printable(shown.getvalue(), keep="\n"), file=sys.stderr, end="")
-        sys.exit(error.exit_code)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message(), file=sys.stderr)
+            sys.exit(error.exit_code)
+        _fail(_usage_message(error), error.exit_code)
+    except DataError as error:
+        _fail(error.message.spelled(messages.format_as_options), 2)
     except ValueError as error:
-        _fail(error, 2)
-    except (OSError, MemoryError) as error:
-        _fail(error, 1)
+        _fail(str(error), 2)
+    except OSError as error:
+        _fail(*_system_message(error))
+    except MemoryError as error:
+        _fail(f"out of memory {error}".strip(), 1)
     except ImportError as error:
         if "pip install" not in str(error):  # the message of an extra that is not installed
             raise
-        _fail(error, 1)
+        _fail(str(error), 1)
     if code:
         sys.exit(code)
     if messages.warned and messages.strict:
@@ -230,21 +233,49 @@ def _silence_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _fail(error: Exception, code: int) -> None:
+def _usage_message(error: Any) -> str:
+    """Return the message about arguments that do not match the command."""
+    text: str = error.format_message()
+    kind, command = type(error).__name__, error.ctx and error.ctx.command
+    if kind == "NoSuchOption" or text.startswith("No such command"):
+        if kind == "NoSuchOption":
+            what, name = "option", error.option_name
+            known = [one for parameter in command.params for one in parameter.opts]
+        else:
+            what, name, known = "command", text.split("'")[1], command.commands
+        try_help = f"ry '{error.ctx.command_path} --help'"
+        close = [f"{one.words} T" for one in suggest(name, known)] or ["t"]
+        return f"unknown {what} {name!r}; {close[0]}{try_help}"
+    if kind == "BadOptionUsage":
+        return f"{error.option_name} requires a value"
+    parameter = getattr(error, "param", None)
+    if parameter is None:
+        return f"{text[0].lower()}{text[1:].rstrip('.')}"
+    name = next((one for one in parameter.opts if one.startswith("--")), parameter.metavar)
+    if kind == "MissingParameter":
+        return f"missing {name}"
+    found = error.__cause__.errors()[0]["input"] if hasattr(error.__cause__, "errors") else None
+    found = repr(found) if found is not None else error.message.split(" is not ")[0]
+    number = "an integer" if "int" in error.message else "a number"
+    return f"{name} must be {number}; got {found}"
+
+
+def _system_message(error: OSError) -> tuple[str, int]:
+    """Return the message about an error of the system, and the exit code."""
+    name = error.filename
+    if name is None and error.errno == errno.EBADF:  # as only standard output can be, see main
+        name = "standard output"
+    folder = messages.missing_folder(name) if isinstance(name, str) else None
+    if error.errno == errno.ENOENT and folder is not None:
+        return f"folder {folder} does not exist", 2
+    text = error.strerror or str(error)
+    return f"{name}: {text}" if name else text, 1
+
+
+def _fail(text: str, code: int) -> None:
+    """Print the message of the present error, and exit."""
     if os.environ.get("COUNTERPOISE_TRACEBACK"):
-        raise error
-    text = (
-        error.message.spelled(messages.format_as_options)
-        if isinstance(error, DataError)
-        else str(error)
-    )
-    if isinstance(error, OSError) and error.strerror:
-        name = error.filename
-        if name is None and error.errno == errno.EBADF:  # as only standard output can be, see main
-            name = "standard output"
-        text = f"{name}: {error.strerror}" if name else error.strerror
-    elif isinstance(error, MemoryError):
-        text = f"out of memory {error}".strip()
+        raise
     messages.write_message(text)
     try:
         sys.stdout.flush()

@@ -12,6 +12,7 @@ import typer
 from counterpoise.cli import messages
 from counterpoise.cli import options as opt
 from counterpoise.cli.messages import Json, show, show_json
+from counterpoise.errors import DataError, unknown_name
 
 
 @dataclass
@@ -53,7 +54,7 @@ class VariantOptions(opt.BoundaryOptions):
         if self.feature_map is not None:
             options["feature_map"] = opt.parse_feature_map(self.feature_map)
             if os.path.dirname(options["feature_map"]):
-                raise opt.bad("--feature-map", "benchmark takes the name of a map, or auto")
+                raise DataError("--feature-map must be the name of a map, or auto")
         if not options:
             return None
 
@@ -63,8 +64,7 @@ class VariantOptions(opt.BoundaryOptions):
             return BalancedRidgeClassifier(**options)
         for name in bounds:
             flag = f"--{name.replace('_', '-')}"
-            text = "cannot be combined with --feature-map auto, which chooses by itself"
-            raise opt.bad(flag, text)
+            raise DataError(f"{flag} cannot be combined with --feature-map auto, which selects it")
         return AutoClassifier(half_life=self.half_life)
 
 
@@ -95,7 +95,7 @@ def benchmark(
     --with river.tree:HoeffdingTreeClassifier
     """
     if bool(files) == demo:
-        raise opt.bad("FILES", "give either files or --demo")
+        raise DataError("FILES: name files, or use --demo")
     opt.require_folder(report)
     reading, settings, delay = input.reading(), columns.settings(), methods.delay
     columns.require_dates()
@@ -103,7 +103,6 @@ def benchmark(
     import numpy as np
 
     from counterpoise import BalancedRidgeClassifier, online
-    from counterpoise.errors import DataError
     from counterpoise.evaluate.benchmark import (
         METHODS,
         n_warmup_rows,
@@ -169,8 +168,7 @@ def benchmark(
         late = f", labels {delay:,} rows late" if delay else ""
         head = ["method", *METRIC_NAMES.values(), "µs/row"]
         show(head, rows, f"{title}: {len(y):,} rows, {len(names):,} features{late}")
-    for name, reason in results[0].metrics.undefined.items():
-        messages.info(f"{name} is undefined: {reason}")
+    messages.report_undefined(results[0].metrics.undefined)
     if report is not None:
         text = render_benchmark(title, results, y, names, chosen, delay)
         messages.write_report(report, text)
@@ -185,7 +183,7 @@ def _select_methods(options: MethodOptions, y: Any, d: int) -> list[str]:
     for flag, names in (("--only", only), ("--exclude", exclude)):
         for name in names:
             if name.lower() not in by_name:
-                raise opt.bad(flag, f"{name!r} is not one of {', '.join(METHODS)}")
+                raise unknown_name(flag, "method", name, METHODS)
     chosen = {by_name[name.lower()] for name in only} or set(METHODS)
     chosen -= {by_name[name.lower()] for name in exclude}
     if not only and not options.run_all:
@@ -201,7 +199,6 @@ def _select_methods(options: MethodOptions, y: Any, d: int) -> list[str]:
 
 def _external_models(paths: list[str]) -> dict[str, Any]:
     """Return models by the names of their classes, or by the whole path if these are not unique."""
-    from counterpoise.errors import DataError
     from counterpoise.evaluate.benchmark import METHODS, load_external_model
     from counterpoise.evaluate.metrics import CUSTOM_METHOD, MAIN_METHOD
 
@@ -214,7 +211,7 @@ def _external_models(paths: list[str]) -> dict[str, Any]:
         try:
             found[name if shown.count(name) == 1 else path] = load_external_model(path)
         except DataError as error:
-            raise opt.bad("--with", str(error)) from error
+            raise DataError(f"--with: {error}") from error
     return found
 
 

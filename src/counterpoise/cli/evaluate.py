@@ -11,6 +11,7 @@ from counterpoise.cli import messages
 from counterpoise.cli import options as opt
 from counterpoise.cli.messages import Json, Progress, show, show_json
 from counterpoise.cli.predict import ABSENT, hint_calibration
+from counterpoise.errors import DataError
 
 if TYPE_CHECKING:
     from counterpoise.tables.evaluate import CostSummary, EvaluationResult
@@ -35,15 +36,13 @@ class LoggedOptions(opt.LabelOptions):
         """Raise unless there is a model with files, or predictions with labels."""
         if not self.predictions:
             if self.labels or self.id or self.label:
-                raise opt.bad("--labels", "and --id and --label are for --predictions")
+                raise DataError("--labels, --id and --label require --predictions")
             if model is None or not files:
-                raise typer.BadParameter(
-                    "name a model and files, or --predictions with --labels and --id"
-                )
+                raise DataError("name a model and files, or --predictions with --labels and --id")
         elif model is not None:
-            raise opt.bad("--predictions", "are evaluated without a model; leave the model out")
+            raise DataError("--predictions cannot be combined with a model; leave MODEL out")
         elif not self.labels or self.id is None:
-            raise opt.bad("--predictions", f"requires {'--id' if self.labels else '--labels'}")
+            raise DataError(f"--predictions requires {'--id' if self.labels else '--labels'}")
 
 
 def evaluate(
@@ -81,7 +80,7 @@ def evaluate(
         from counterpoise.evaluate.html_report import render_evaluation
     if logged.predictions:
         found, classes, usual = _evaluate_logged(logged, rule, reading)
-        title = f"{', '.join(logged.predictions)} as served, by {', '.join(logged.labels or ())}"
+        title = f"{', '.join(logged.predictions)} with labels of {', '.join(logged.labels or ())}"
     else:
         explained = EXPLAINED if report else 0
         found, classes, usual = _evaluate_model(
@@ -113,9 +112,8 @@ def _evaluate_model(
     """Return the evaluation of a model, its classes, and its positive class."""
     from counterpoise.readers import formats
     from counterpoise.tables.evaluate import evaluate_model
-    from counterpoise.tables.model import TableModel
 
-    stored = TableModel.load(model).require_learned()
+    stored = opt.load_model(model, files).require_learned()
     if rule is not None:
         rule.decimal = stored.encoding.columns.decimal
         hint_calibration(stored.model)
@@ -177,15 +175,15 @@ def _costs(summary: CostSummary, is_logged: bool) -> dict[str, tuple[str, Any]]:
     """Return the costs of decisions: the name in a table and the value, by the name in JSON."""
     curve = summary.curve
     return {
-        "threshold": ("alert where the probability is at least", summary.at),
-        "cost": ("cost as served" if is_logged else "cost by price", summary.cost),
+        "threshold": ("threshold", summary.at),
+        "cost": ("cost (logged alerts)" if is_logged else "cost", summary.cost),
         "alerts": ("alerts", summary.alerts),
         "alarms": ("false alarms", summary.alarms),
         "misses": ("misses", summary.misses),
-        "never": ("cost of never alerting", curve.never),
-        "best": ("cost of the best single threshold", curve.least),
+        "never": ("cost without alerts", curve.never),
+        "best": ("cost of the best threshold", curve.least),
         "best_threshold": (
-            "the best single threshold, chosen afterwards",
+            "best threshold, chosen afterwards",
             None if curve.best == float("inf") else curve.best,
         ),
     }
@@ -225,5 +223,4 @@ def _show(found: EvaluationResult, chosen: Any, position: int, as_json: bool) ->
         if costs:
             print()
             show([f"alerts about {chosen}", "value"], [list(one) for one in costs.values()])
-    for name, reason in metrics.undefined.items():
-        messages.info(f"{name} is undefined: {reason}")
+    messages.report_undefined(metrics.undefined)

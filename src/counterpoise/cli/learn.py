@@ -38,16 +38,16 @@ class DelayedLabelOptions(opt.LabelOptions):
         """Return whether events and labels are joined; raise if options contradict each other."""
         if not self.labels and self.id is None:
             if not files:
-                raise opt.bad("FILES", "name the files to learn")
+                raise DataError("FILES: name the files to learn")
             if self.expire is not None:
-                raise opt.bad("--expire", "is for --id and --labels")
+                raise DataError("--expire requires --id and --labels")
             return False
         from counterpoise.tables.event_store import has_store
 
         if self.id is None and not has_store(model):
-            raise opt.bad("--labels", "name the column that joins rows and labels with --id")
+            raise DataError(opt.MISSING_ID)
         if "-" in (files or []) and "-" in (self.labels or []):
-            raise opt.bad("--labels", "standard input cannot be events and labels at once")
+            raise DataError("--labels: standard input cannot be events and labels; name a file")
         return True
 
     def expire_seconds(self) -> float | None:
@@ -58,7 +58,7 @@ class DelayedLabelOptions(opt.LabelOptions):
 
         found = parse_time_span(self.expire)
         if found is None:
-            raise opt.bad("--expire", f"{self.expire!r} is not a time such as 12h, 90d or 2w")
+            raise DataError(f"--expire must be a time such as 12h, 90d or 2w; got {self.expire!r}")
         return found
 
 
@@ -175,11 +175,11 @@ def learn(
 
     Example: counterpoise learn 2024-*.csv.gz --label fraud --drop id --model fraud.safetensors
 
-    Delayed labels: counterpoise learn today.csv --labels labels.csv --id payment -m
+    Delayed labels: counterpoise learn today.csv --labels labels.csv --id payment --model
     fraud.safetensors
 
-    Quadratic boundaries: counterpoise learn shuttle.csv --label state --pooled-rows 30 -m
-    shuttle.safetensors
+    Quadratic boundaries: counterpoise learn shuttle.csv --label state --model
+    shuttle.safetensors --pooled-rows 30
     """
     reading, settings = input.reading(), columns.settings()
     columns.require_dates()
@@ -339,13 +339,14 @@ def _report_input(learner: Any, source: Any, key: str, rows: int) -> dict[str, i
     left = f", of which {dropped:,} with missing values were dropped" if dropped else ""
     known = f" (known as {before})" if before else ""
     if record is None:
-        text = f"{name}: {rows:,} rows" if rows else f"{name} has no rows"
+        text = f"{name}: {pluralize(rows, 'row')}" if rows else f"{name} has no rows"
     elif not rows:
-        text = f"{name}: nothing new, its {total:,} rows were already learned{known}"
+        were = "row was" if total == 1 else "rows were"
+        text = f"{name}: nothing new, its {total:,} {were} already learned{known}"
     elif rows == total:
-        text = f"{name}: {rows:,} rows{left}"
+        text = f"{name}: {pluralize(rows, 'row')}{left}"
     else:
-        text = f"{name}: {rows:,} new rows after {total - rows:,}{known}{left}"
+        text = f"{name}: {pluralize(rows, 'new row')} after {total - rows:,}{known}{left}"
     messages.info(text)
     if source.left:
         line = UNFINISHED_LINE.format(name)

@@ -13,6 +13,7 @@ import typer
 from counterpoise.cli import messages
 from counterpoise.cli import options as opt
 from counterpoise.cli.messages import Json, collect_stop_signals, pluralize, show, show_json
+from counterpoise.errors import DataError
 
 MAX_NAME_BYTES = 200  # of a file, of which systems allow 255 and locks need some
 WINDOWS = (7, 14, 30, 60, 90)  # of the backtest in a report
@@ -65,7 +66,8 @@ SELECTION = SelectionOptions()
 def options() -> None:
     """Moments by time and by segment, in one file: models of any selection, without any row.
 
-    Example: counterpoise ledger learn payments.csv -l year.ledger --label fraud --timestamp at
+    Example: counterpoise ledger learn payments.csv --ledger year.ledger --label fraud --timestamp
+    at
     """
 
 
@@ -104,27 +106,17 @@ def learn(
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for another process.", metavar="SECONDS")
     ] = 10.0,
-    allow_overlap: Annotated[
-        bool, typer.Option("--allow-overlap", help="Learn a file that begins like another one.")
-    ] = False,
-    complete: Annotated[
-        bool,
-        typer.Option(
-            "--complete", help="The files are complete: also learn a last line without a line end."
-        ),
-    ] = False,
-    stdin_name: Annotated[
-        str | None, typer.Option(help="Name of standard input in the records.", metavar="NAME")
-    ] = None,
-    input: opt.InputOptions = opt.INPUT,  # noqa: A002
+    *,
+    input: opt.LearnInputOptions,  # noqa: A002
 ) -> None:
     """Learn the rows of files that were not learned yet, each one exactly once.
 
     Settings are stored in the ledger and need not be repeated.
 
-    Example: counterpoise ledger learn p.csv -l y.ledger --label fraud --timestamp at --by country
+    Example: counterpoise ledger learn payments.csv --ledger year.ledger --label fraud --timestamp
+    at --by country
     """
-    reading = {**input.reading(), "stdin_name": stdin_name, "complete": complete}
+    reading, stdin_name = input.reading(), input.stdin_name
     settings = {**columns.settings(), "timestamp": timestamp, "every": every, "wait": wait}
 
     from counterpoise import Ledger
@@ -143,7 +135,7 @@ def learn(
         book.learn(
             sources,
             stdin_name,
-            allow_overlap,
+            input.allow_overlap,
             allow_new_columns,
             stop=lambda: bool(stopped),
             watch=progress.chunk,
@@ -153,7 +145,13 @@ def learn(
             if rows is None:
                 continue
             is_known = input_key(source.path, into, stdin_name) in book.records
-            text = f": {rows:,} rows" if rows else ": nothing new" if is_known else " has no rows"
+            text = (
+                f": {pluralize(rows, 'row')}"
+                if rows
+                else ": nothing new"
+                if is_known
+                else " has no rows"
+            )
             messages.info(f"{source.name}{text}")
             if source.left:
                 messages.info(
@@ -165,7 +163,8 @@ def learn(
             found = book.summary()
             counts = ", ".join(f"{name}: {n:,.10g}" for name, n in found["classes"].items())
             messages.info(
-                f"{into}: {found['buckets']:,} buckets, {found['cells']:,} cells, {counts}"
+                f"{into}: {pluralize(found['buckets'], 'bucket')}, "
+                f"{pluralize(found['cells'], 'cell')}, {counts}"
             )
     if stopped:
         messages.info("stopped; the same command continues from here")
@@ -184,9 +183,9 @@ def unlearn(
     The files must be as they were when they were learned. Rows added since do not matter. With
     --where only rows that meet the condition are subtracted, each one once.
 
-    Example: counterpoise ledger unlearn payments-1.csv -l year.ledger
+    Example: counterpoise ledger unlearn payments-1.csv --ledger year.ledger
 
-    One person: counterpoise ledger unlearn 2026-*.csv -l year.ledger --where customer=123
+    One person: counterpoise ledger unlearn 2026-*.csv --ledger year.ledger --where customer=123
     """
     reading = input.reading()
     rows = opt.parse_where(where)
@@ -195,7 +194,7 @@ def unlearn(
 
     paths = formats.expanded(files)
     if "-" in paths:
-        raise opt.bad("FILES", "standard input cannot be read twice; name a file")
+        raise DataError("FILES: standard input cannot be read twice; name a file")
     with _open(into) as book, messages.Progress() as progress:
         sources = [formats.source(path, **reading) for path in paths]
         book.unlearn(sources, rows and rows.values, watch=progress.chunk)
@@ -233,15 +232,16 @@ def model(
 ) -> None:
     """Write the model of a selection, which predict, evaluate, inspect and export take.
 
-    Example: counterpoise ledger model y.ledger --since 2024-06-01 --where country=DE -o de.st
+    Example: counterpoise ledger model year.ledger --since 2024-06-01 --where country=DE --output
+    de.safetensors
     """
     arguments = {**selection.arguments(), **options.parameters()}
     if half_life:
         if len(half_life) > 1:
-            raise opt.bad("--half-life", "name one")
+            raise DataError("--half-life must be one time")
         arguments["half_life"] = half_life[0]
     if by and "{}" not in output:
-        raise opt.bad("--output", "with --by, the name needs {} where the segment goes")
+        raise DataError(f"--output with --by must contain {{}} for the segment; got {output!r}")
 
     from counterpoise.cli.learn import counts_of
 
@@ -255,8 +255,9 @@ def model(
                 values = segment if isinstance(segment, tuple) else (segment,)
                 name = output.replace("{}", ",".join(map(_escape, values)))
                 if len(os.path.basename(name).encode()) > MAX_NAME_BYTES:
-                    problem = f"segment {segment!r} is too long for the name of a file; use --where"
-                    raise opt.bad("--by", problem)
+                    raise DataError(
+                        f"--by: segment {segment!r} is too long for the name of a file; use --where"
+                    )
                 models[name] = one
         for name, one in models.items():
             book.save(one, name)
@@ -282,7 +283,7 @@ def compare(
 
     Losses are exact. G-means are estimates by the mean and the variance of the scores.
 
-    Example: counterpoise ledger compare y.ledger --a until=2024-09-02 --b since=2024-09-02
+    Example: counterpoise ledger compare year.ledger --a until=2024-09-02 --b since=2024-09-02
     """
     with _open(path) as book:
         result = book.compare(_selection("--a", a), _selection("--b", b))
@@ -291,7 +292,8 @@ def compare(
         return
     share = result.count / result.count.sum(axis=1, keepdims=True)
     show(
-        ["class", "rows of a", "rows of b", "share of a", "share of b", "p means", "p spreads"],
+        ["class", "rows of a", "rows of b", "share of a", "share of b", "p (means)",
+         "p (covariances)"],
         [
             [str(label), *result.count[:, k].tolist(), *share[:, k].tolist(),
              *((result.together[k][what] or {}).get("p") for what in ("means", "covariances"))]
@@ -301,17 +303,17 @@ def compare(
     )  # fmt: skip
     print()
     shifts = [[str(label), *_numbers(rest)] for label, *rest in result.largest_shifts(top)]
-    show(["class", "feature", "shift", "p", "spread", "p of spread"], shifts)
+    show(["class", "feature", "shift", "p (shift)", "variance ratio", "p (variance)"], shifts)
     print()
     order = (-abs(result.weight[1] - result.weight[0])).argsort(kind="stable")[:top].tolist()
     weights = [[result.names[j], *result.weight[:, j].tolist()] for j in order]
     show(["feature", "weight in a", "weight in b"], weights)
     print()
     rows = [
-        [f"model of {name}", *_numbers([*result.loss[i], *result.g_mean[i]])]
+        [f"of {name}", *_numbers([*result.loss[i], *result.g_mean[i]])]
         for i, name in enumerate("ab")
     ]
-    show(["", "loss on a", "loss on b", "G-mean on a (est.)", "G-mean on b (est.)"], rows)
+    show(["model", "loss on a", "loss on b", "G-mean on a (est.)", "G-mean on b (est.)"], rows)
 
 
 @_command("Find the best window, half-life and ridge, without rows.")
@@ -335,13 +337,19 @@ def backtest(
 
     Every combination of windows, half-lives, ridges and subsets is a setting. Losses are exact.
 
-    Example: counterpoise ledger backtest y.ledger --train 7,30,90 --half-life none,7d,30d
+    Example: counterpoise ledger backtest year.ledger --train 7,30,90 --half-life none,7d,30d
     """
-    _require_folder(report)
+    opt.require_folder(report)
     settings: dict[str, Any] = {"test": test}
-    settings["train"] = [_parse("--train", one, int, all=None) for one in opt.names(train)] or [30]
+    settings["train"] = [
+        opt.parse_number("--train", one, {"all": None}, "a number of buckets or all", int)
+        for one in opt.names(train)
+    ] or [30]
     settings["half_life"] = [None if one == "none" else one for one in opt.names(half_life)] or None
-    ridges = [_parse("--ridge", one, float, auto="auto") for one in opt.names(ridge)]
+    ridges = [
+        opt.parse_number("--ridge", one, {"auto": "auto"}, "0 or more, or auto")
+        for one in opt.names(ridge)
+    ]
     settings["ridge"] = ridges or "auto"
     if features:
         pairs = [one.partition("=") for one in features]
@@ -363,7 +371,7 @@ def backtest(
 def drift(
     path: Path,
     train: Annotated[
-        int, typer.Option(help="Buckets that the model of the loss has learned.")
+        int, typer.Option(help="Buckets that the model of the loss has learned.", metavar="N")
     ] = 30,
     level: Annotated[
         float, typer.Option(help="Largest probability of an alarm in a bucket.", metavar="SHARE")
@@ -374,9 +382,9 @@ def drift(
 ) -> None:
     """Show the buckets that differ too much from earlier ones, by the loss and by features.
 
-    Example: counterpoise ledger drift y.ledger --where country=DE --report drift.html
+    Example: counterpoise ledger drift year.ledger --where country=DE --report drift.html
     """
-    _require_folder(report)
+    opt.require_folder(report)
     chosen = selection.arguments()
 
     from counterpoise.ledger.time_buckets import text
@@ -393,10 +401,10 @@ def drift(
                 loss = _numbers(one[g] for one in (result.loss, result.usual, result.limit))
                 rows.append([text(result.start[g]), *loss, ", ".join(shifts) or "the loss"])
             messages.info(
-                f"{len(rows)} alarms in {count:,} buckets; {result.level * count:.2g} would be "
-                "expected if nothing had changed"
+                f"{pluralize(len(rows), 'alarm')} in {pluralize(count, 'bucket')}; "
+                f"{result.level * count:.2g} would be expected without a change"
             )
-            show(["bucket", "loss", "usual", "limit", "moved most"], rows)
+            show(["bucket", "loss", "expected loss", "control limit", "largest shifts"], rows)
         if report is not None:
             windows = [size for size in WINDOWS if size <= count // 3] or [max(1, count // 3)]
             tests = book.backtest(train=windows, **chosen)
@@ -434,7 +442,7 @@ def drop(
         messages.info(f"{path}: {dropped:,} cells dropped, {book.summary()['cells']:,} left")
 
 
-@ledger.command("inspect", short_help="Show the contents of a ledger.")
+@_command("Show the contents of a ledger.")
 def inspect(path: Path, as_json: Json = False) -> None:
     """Show settings, times, segments, features, classes and inputs of a ledger.
 
@@ -446,26 +454,27 @@ def inspect(path: Path, as_json: Json = False) -> None:
         show_json(found)
         return
     facts = found | {name: ", ".join(found[name]) for name in ("features", "by", "coarse")}
-    rows = [[name, value] for name, value in facts.items()
+    names = {"every": "bucket", "by": "segment columns", "coarse": "coarser buckets"}
+    rows = [[names.get(name, name), value] for name, value in facts.items()
             if name not in ("classes", "inputs") and value not in (None, "")]  # fmt: skip
-    show(["what", "value"], rows)
+    show(["ledger", "value"], rows)
     print()
     show(["class", "weight"], [[name, n] for name, n in found["classes"].items()])
     print()
-    show(["learned from", "rows"], [[name, rows] for name, rows in found["inputs"].items()])
+    show(["input", "rows"], [[name, rows] for name, rows in found["inputs"].items()])
 
 
 @_command("Write a year of synthetic payments.")
 def demo(
     folder: Annotated[str, typer.Argument(help="Folder of the files.", metavar="DIR")] = ".",
-    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers.", metavar="N")] = 1,
 ) -> None:
     """Write a year of synthetic payments: two files, because a column and a country are added late.
 
-    Example: counterpoise ledger demo
+    Example: counterpoise ledger demo --seed 2
     """
     if not os.path.isdir(folder):
-        raise opt.bad("DIR", f"{folder} is not a folder")
+        raise DataError(f"folder {folder} does not exist")
 
     import pyarrow.csv
 
@@ -500,24 +509,12 @@ def _selection(option: str, pairs: Names | None, is_where: bool = False) -> dict
             begin, dots, end = text.partition("..")
             result.setdefault("exclude", []).append((begin, end) if dots else begin)
         elif not sign or not name.rstrip("!"):
-            raise opt.bad(option, f"{pair!r} is not COLUMN=VALUES or COLUMN!=VALUES")
+            raise DataError(f"{option} must be COLUMN=VALUES or COLUMN!=VALUES; got {pair!r}")
         else:
             values = list(opt.names([text]))
             condition = {"not": values} if name.endswith("!") else values
             result.setdefault("where", {})[name.removesuffix("!")] = condition
     return result
-
-
-def _parse(option: str, text: str, kind: Callable[[str], Any], **words: Any) -> Any:
-    """Return a number, or the value of a word."""
-    if text in words:
-        return words[text]
-    try:
-        return kind(text)
-    except ValueError:
-        number = "an integer" if kind is int else "a number"
-        problem = f"{text!r} is neither {number} nor {next(iter(words))}"
-        raise opt.bad(option, problem) from None
 
 
 def _numbers(values: Any) -> list[Any]:
@@ -540,19 +537,11 @@ def _escape(value: str | None) -> str:
     )
 
 
-def _require_folder(report: str | None) -> None:
-    if report is not None and not os.path.isdir(os.path.dirname(os.path.realpath(report))):
-        raise opt.bad("--report", f"the folder of {report} does not exist")
-
-
 def _write_report(
     report: str, path: str, book: Any, charts: Any, tests: Any, chosen: dict[str, Any]
 ) -> None:
-    from counterpoise.atomic_write import atomic_write
     from counterpoise.ledger.html_report import page
 
     size = max(3, len(charts.start) // 12)
     text = page(os.path.basename(path), charts, tests, book.weights(size, **chosen))
-    with atomic_write(report, "the report") as file:
-        file.write(text.encode())
-    messages.info(f"report: {report}")
+    messages.write_report(report, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
 import signal
 import sys
@@ -19,7 +20,7 @@ from typing import Annotated, Any, Self, get_type_hints
 import typer
 
 from counterpoise.encoding.columns import by_option
-from counterpoise.errors import Message, OptionValue, finite, printable
+from counterpoise.errors import DataError, Message, OptionValue, finite, printable
 
 quiet = False  # value of --quiet
 strict = False  # value of --strict
@@ -77,6 +78,13 @@ def _quoted(text: str) -> str:
     """Quote text for a shell, also where only a reader could take a character for special."""
     quoted, plain = quote(text), re.fullmatch(r"[\w@+=:./,-]+", text) and re.search(r"\w", text)
     return quoted if plain or quoted != text else f"'{text}'"
+
+
+def missing_folder(path: str) -> str | None:
+    """Return the folder of a file to write if it does not exist."""
+    folder = os.path.dirname(os.path.realpath(path))
+    near = os.path.relpath(folder)
+    return None if os.path.isdir(folder) else folder if near.startswith("..") else near
 
 
 def write_message(text: str) -> None:
@@ -150,8 +158,8 @@ def _require_limits(group: Any) -> None:
         value = getattr(group, one.name)
         if isinstance(value, (int, float)) and not low <= value <= high:
             text = f"{low} or more" if high == inf else f"from {low} to {high:,}"
-            flag = f"'--{one.name.replace('_', '-')}'"
-            raise typer.BadParameter(f"must be {text}", param_hint=flag)
+            flag = f"--{one.name.replace('_', '-')}"
+            raise DataError(f"{flag} must be {text}; got {value}")
 
 
 def _option(name: str, kind: Any, default: Any) -> inspect.Parameter:
@@ -220,6 +228,18 @@ def cell(value: Any, plain: bool = False) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and not plain:
         return f"{value:,}"
     return printable(value)
+
+
+def report_undefined(undefined: Mapping[str, str]) -> None:
+    """Print which metrics are undefined, in one line."""
+    from counterpoise.evaluate.metrics import METRIC_NAMES
+
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in undefined.items():
+        by_reason.setdefault(reason, []).append(METRIC_NAMES.get(name, name))
+    if by_reason:
+        each = [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
+        info(f"undefined: {'; '.join(each)}")
 
 
 def show_json(value: Any) -> None:

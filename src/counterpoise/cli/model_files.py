@@ -14,12 +14,12 @@ from counterpoise.cli import messages
 from counterpoise.cli import options as opt
 from counterpoise.cli.learn import counts_of, drop_id, opened_store, settle, show_summary
 from counterpoise.cli.messages import Json, Progress, pluralize, show, show_json
-from counterpoise.errors import DataError
+from counterpoise.errors import DataError, unknown_name
 
 CALIBRATION = {
-    "rows": "calibration rows",
-    "error": "calibration error",
-    "corrected": "as corrected",
+    "rows": "rows used for calibration",
+    "error": "calibration error (raw)",
+    "corrected": "calibration error (calibrated)",
 }
 INPUTS_SHOWN_PER_END = 4  # inputs shown at either end of a long list
 
@@ -32,7 +32,7 @@ def inspect(
     """Show classes, counts, options, the largest weights, and the inputs of a model.
 
     Weights are for features of standard deviation 1. Two classes, or several with --multi-class
-    ovr, have standard errors and 95 % intervals of them, unless there is a map, --pooled-rows or
+    ovr, have standard errors and 95% confidence intervals, unless there is a map, --pooled-rows or
     --half-life. They assume rows that are normal within each class. Mean and standard deviation
     of these features over all rows follow, and the mean of each class.
 
@@ -66,22 +66,32 @@ def inspect(
         *([CALIBRATION[name], value] for name, value in (found["calibration"] or {}).items()),
         *([f"rows clipped by {name}", rows] for name, rows in found["clipped"].items() if rows),
         *([["standard errors", _error_note(found)]] if _error_note(found) else []),
-        *([name, as_text(value)] for name, value in {**found["options"], **columns}.items()),
     ]
-    show(["what", "value"], facts)
+    options = {name: as_text(value) for name, value in found["options"].items()}
+    options["memory_limit"] = f"{found['options']['memory_limit'] / 1e9:g} GB"
+    if options.get("candidates") == "none":
+        options["candidates"] = "default"
+    show(["model", "value"], facts)
+    print()
+    show(["parameter", "value"], [list(one) for one in options.items()])
+    print()
+    show(["columns", "value"], [[name, as_text(value)] for name, value in columns.items()])
     print()
     if found["candidates"]:
         shares = found["shares"]
         rows = [[name, *best, shares.get(name)] for name, best in found["candidates"].items()]
-        show(["candidate", "G-mean", "at ridge", "share of the average"], rows)
+        show(["candidate", "G-mean", "ridge", "averaging weight"], rows)
         print()
     show(["class", "weight"], [[str(k), v] for k, v in found["classes"].items()])
     print()
     inputs = [[key, r["rows"], r["dropped"]] for key, r in found["inputs"].items()]
-    show(["learned from", "rows", "of which dropped"], _abbreviated_inputs(inputs))
+    show(["input", "rows", "dropped rows"], _abbreviated_inputs(inputs))
     print()
     if weights is None:
-        head = [what, *(f"{of} of {label}" for label in scores for of in ("mean", "spread"))]
+        head = [
+            what,
+            *(f"{of} of {label}" for label in scores for of in ("mean", "std. deviation")),
+        ]
         rows = [
             [name, *(x for pair in zip(one["mean"], one["deviation"], strict=True) for x in pair)]
             for name, one in found["densities"].items()
@@ -101,8 +111,8 @@ def _weights(found: dict[str, Any], what: str, top: int) -> tuple[list[str], lis
     """Return the table of the largest weights, with standard errors and intervals if known."""
     head, rows = [what], [[name] for name in list(found["weights"])[:top]]
     for q, label in enumerate(found["scores"]):
-        head.append(f"for {label}")
-        head += ["std. error", "95 % from", "to"] if found["errors"] else []
+        head.append(f"weight ({label})")
+        head += ["std. error", "95% CI low", "95% CI high"] if found["errors"] else []
         for row in rows:
             row.append(found["weights"][row[0]][q])
             if found["errors"]:
@@ -154,7 +164,7 @@ def check(
     reading, settings = input.reading(), columns.settings()
     columns.require_dates()
     if max_problems < 1:
-        raise opt.bad("--max-problems", "must be 1 or more")
+        raise DataError(f"--max-problems must be 1 or more; got {max_problems}")
 
     from counterpoise.errors import printable
     from counterpoise.readers import formats
@@ -216,7 +226,7 @@ def export(
     """
     kind = opt.output_format(output_format, output, KINDS)
     if output is None and kind != "json":
-        raise opt.bad("--output", f"name a file for {kind}")
+        raise DataError(f"--output-format {kind} requires --output")
 
     import io
     import json
@@ -266,7 +276,7 @@ def merge(
     Example: counterpoise merge eu.safetensors us.safetensors --output world.safetensors
     """
     if len(models) < 2:
-        raise opt.bad("MODELS", "give at least two")
+        raise DataError("MODELS: name at least two model files")
 
     from counterpoise.atomic_write import locked
     from counterpoise.tables.merge import merge_models, move_records, require_own_stores
@@ -280,9 +290,7 @@ def merge(
             whole = merge_models(whole, other, (models[0], path), allow_overlap, positive)
         counts = whole.class_counts
         if whole.positive is None and positive is not None:
-            raise DataError(
-                f"--positive is {positive!r}, which is not one of {', '.join(map(str, counts))}"
-            )
+            raise unknown_name("--positive", "class", positive, map(str, counts))
         whole.choose_positive()
         whole.save(output)
     for note in notes:
@@ -315,7 +323,7 @@ def unlearn(
     """
     reading, condition = input.reading(), opt.parse_where(where)
     if not files and condition is None:
-        raise opt.bad("FILES", "name the files whose rows are to be unlearned")
+        raise DataError("FILES: name the files whose rows are to be unlearned")
 
     from counterpoise.atomic_write import locked
     from counterpoise.readers import formats
@@ -333,7 +341,7 @@ def unlearn(
         return
     paths = formats.expanded(files or [])
     done: dict[str, Any] = {}
-    with _changed(model) as (learner, store, progress):
+    with _changed(model, paths) as (learner, store, progress):
         if not paths and store is None:
             raise DataError(f"{model} has no pending events; name files too")
         change, lines, keys = job.StoreChange(store), [], list[str]()
@@ -388,12 +396,12 @@ def _learned_input(
 
 
 @contextmanager
-def _changed(model: str) -> Iterator[tuple[Any, Any, Any]]:
+def _changed(model: str, files: list[str]) -> Iterator[tuple[Any, Any, Any]]:
     """Lock a model to change it, with its store and a progress line; print what is left."""
     from counterpoise.atomic_write import locked
     from counterpoise.tables.model import TableModel
 
-    TableModel.load(model)  # it must exist and be complete before there is a lock next to it
+    opt.load_model(model, files)  # it must exist and be complete before there is a lock next to it
     with locked(model):
         learner = TableModel.open(model, {}, {})
         with Progress() as progress, opened_store(model) as store:
@@ -430,26 +438,24 @@ def relabel(
     """
     reading, condition, labels = input.reading(), opt.parse_where(where), correct.labels or []
     if not labels and condition is None:
-        raise opt.bad("--where", "name the rows that have the wrong label")
+        raise DataError("name the rows that have the wrong label with --where")
     if bool(labels) == (new_label is not None):
-        raise opt.bad(
-            "--new-label", "give the correct label, or a file of correct labels with --labels"
-        )
+        raise DataError("relabel requires either --new-label or --labels")
     if len(labels) > 1:
-        raise opt.bad("--labels", "name one file")
+        raise DataError("--labels must be one file")
     if not files and not labels:
-        raise opt.bad("FILES", "name the files whose rows have the wrong label")
+        raise DataError("FILES: name the files whose rows have the wrong label")
     if "-" in (files or []):
-        raise opt.bad("FILES", "relabel needs files that can be read again")
+        raise DataError("FILES: standard input cannot be read twice; name a file")
 
     from counterpoise.readers import formats
     from counterpoise.tables import delayed_labels
     from counterpoise.tables import unlearn as job
 
-    with _changed(model) as (learner, store, progress):
+    with _changed(model, files or []) as (learner, store, progress):
         labels_by_text = job.labels_by_text(learner)
         if new_label is not None and new_label not in labels_by_text:
-            raise opt.bad("--new-label", f"{new_label!r} is not one of {', '.join(labels_by_text)}")
+            raise unknown_name("--new-label", "class", new_label, labels_by_text)
         new, rows_of = (
             delayed_labels.NewLabels(labels_by_text.get(new_label or "")),
             dict[str, str](),
@@ -457,7 +463,7 @@ def relabel(
         for path in labels:
             id = correct.id or (None if store is None else store.id)  # noqa: A001
             if id is None:
-                raise opt.bad("--labels", "name the column that joins rows and labels with --id")
+                raise DataError(opt.MISSING_ID)
             new, rows_of = delayed_labels.read_labels(
                 formats.source(path, **reading), id, learner.encoding.columns.label, labels_by_text
             )

@@ -7,7 +7,7 @@ A group is a dataclass whose fields are options. It is declared once and is a pa
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -15,11 +15,12 @@ import typer
 
 from counterpoise.cli import messages
 from counterpoise.encoding.columns import MAX_BUCKETS, MISSING_RULES
-from counterpoise.errors import OptionValue
+from counterpoise.errors import DataError, OptionValue, unknown_name
 
 Names = list[str]
 FORMATS = ("csv", "tsv", "jsonl", "libsvm", "parquet", "arrow")
 POSITIVE = (1, float("inf"))  # limits of a count
+MISSING_ID = "--labels requires --id, the column that joins rows and labels"
 
 _FILES = typer.Argument(
     metavar="FILES",
@@ -69,30 +70,56 @@ def option(
     return field(default=default, metadata={"option": info, "limits": limits})
 
 
-def bad(option: str, message: str) -> typer.BadParameter:
-    """Return the error of a value of an option."""
-    return typer.BadParameter(message, param_hint=f"'{option}'")
+def parse_not_negative(text: str) -> float:
+    """Parse a finite number that is not negative."""
+    value = float(text)
+    if not 0.0 <= value < float("inf"):
+        raise ValueError(text)
+    return value
+
+
+def parse_positive(text: str) -> float:
+    """Parse a finite number above 0."""
+    value = parse_not_negative(text)
+    if value == 0.0:
+        raise ValueError(text)
+    return value
+
+
+def _bucket_count(text: str) -> int:
+    """Parse a number of buckets of a hash."""
+    value = int(text)
+    if not 1 <= value <= MAX_BUCKETS:
+        raise ValueError(text)
+    return value
 
 
 def require_choice(option: str, value: str | None, choices: Iterable[str]) -> None:
     """Raise if an option has a value that is not one of its choices."""
     *first, last = choices
     if value is not None and value not in (*first, last):
-        raise bad(option, f"{value!r} is not {', '.join(first)} or {last}")
+        raise DataError(f"{option} must be {', '.join(first)} or {last}; got {value!r}")
 
 
 def require_folder(report: str | None) -> None:
     """Raise if the folder of a report does not exist."""
-    if report is not None and not os.path.isdir(os.path.dirname(os.path.realpath(report))):
-        raise bad("--report", f"the folder of {report} does not exist")
+    folder = None if report is None else messages.missing_folder(report)
+    if folder is not None:
+        raise DataError(f"folder {folder} does not exist")
 
 
-def parse_number(option: str, text: str, names: Mapping[str, Any], expected: str) -> Any:
+def parse_number(
+    option: str,
+    text: str,
+    names: Mapping[str, Any],
+    expected: str,
+    convert: Callable[[str], float] = parse_not_negative,
+) -> Any:
     """Parse a number, or a name that stands for a value."""
     try:
-        return names[text] if text in names else float(text)
+        return names[text] if text in names else convert(text)
     except ValueError:
-        raise bad(option, f"{text!r} is neither {expected}") from None
+        raise DataError(f"{option} must be {expected}; got {text!r}") from None
 
 
 def names(values: Iterable[str] | None) -> tuple[str, ...]:
@@ -101,7 +128,7 @@ def names(values: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def by_name(
-    option: str, values: Iterable[str], convert: Any, what: str, key: str = "LABEL"
+    option: str, values: Iterable[str], convert: Callable[[str], Any], expected: str
 ) -> dict[str, Any]:
     """Parse pairs NAME=VALUE."""
     result = {}
@@ -112,7 +139,7 @@ def by_name(
         except ValueError:
             sign = ""
         if not sign or not name:
-            raise bad(option, f"{pair!r} is not {key}={what}")
+            raise DataError(f"{option} must be {expected}; got {pair!r}")
     return result
 
 
@@ -124,7 +151,7 @@ def parse_where(where: Names | None) -> Any:
     for pair in where:
         name, sign, value = pair.partition("=")
         if not sign or not name:
-            raise bad("--where", f"{pair!r} is not COLUMN=VALUE")
+            raise DataError(f"--where must be COLUMN=VALUE; got {pair!r}")
         values[name] = (*values.get(name, ()), value)
 
     from counterpoise.tables.records import RowFilter
@@ -148,7 +175,7 @@ class InputOptions:
         if delimiter is not None:
             delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
             if len(delimiter) != 1 or ord(delimiter) > 127 or delimiter in '"\r\n':
-                raise bad("--delimiter", f"{delimiter!r} is not one character")
+                raise DataError(f"--delimiter must be one character; got {delimiter!r}")
         return {"format": self.format, "delimiter": delimiter, "header": not self.no_header}
 
 
@@ -226,17 +253,17 @@ class BoundaryOptions:
         """Return the parameters of the classifier that options set, checked."""
         result: dict[str, Any] = {}
         if self.ridge is not None:
-            known, expected = {"auto": "auto", "gcv": "gcv"}, "a number nor auto or gcv"
-            result["ridge"] = parse_number("--ridge", self.ridge, known, expected)
+            known = {"auto": "auto", "gcv": "gcv"}
+            result["ridge"] = parse_number("--ridge", self.ridge, known, "0 or more, auto or gcv")
         require_choice("--multi-class", self.multi_class, ("lda", "ovr"))
         if self.multi_class is not None:
             result["multi_class"] = self.multi_class
         if self.pooled_rows is not None:
             rows = parse_number(
-                "--pooled-rows", self.pooled_rows, {"none": None}, "a number of rows nor none"
+                "--pooled-rows", self.pooled_rows, {"none": None}, "0 or more, or none"
             )
             if rows is not None and self.multi_class == "ovr":
-                raise bad("--pooled-rows", "cannot be combined with --multi-class ovr")
+                raise DataError("--pooled-rows cannot be combined with --multi-class ovr")
             result["pooled_rows"] = rows
         return result
 
@@ -267,15 +294,19 @@ class ModelOptions(BoundaryOptions):
         """Return the parameters of the classifier that options set, checked."""
         result = super().parameters()
         if result.get("pooled_rows") is not None and self.intercept == "none":
-            raise bad("--pooled-rows", "cannot be combined with --intercept none")
+            raise DataError("--pooled-rows cannot be combined with --intercept none")
         if self.class_weight:
             named, given = {"balanced": "balanced", "none": None}, names(self.class_weight)
             is_named = len(given) == 1 and given[0] in named
-            weights = None if is_named else by_name("--class-weight", given, float, "WEIGHT")
-            result["class_weight"] = named[given[0]] if is_named else weights
+            expected = "balanced, none, or LABEL=WEIGHT with weights above 0"
+            result["class_weight"] = (
+                named[given[0]]
+                if is_named
+                else by_name("--class-weight", given, parse_positive, expected)
+            )
         if self.class_factor:
-            factors = by_name("--class-factor", names(self.class_factor), float, "FACTOR")
-            result["class_factors"] = factors
+            given, expected = names(self.class_factor), "LABEL=FACTOR with factors above 0"
+            result["class_factors"] = by_name("--class-factor", given, parse_positive, expected)
         require_choice("--scale", self.scale, ("standard", "none"))
         if self.scale is not None:
             result["scale"] = None if self.scale == "none" else self.scale
@@ -298,14 +329,15 @@ def _set_fields(group: Any, fields: Iterable[str]) -> dict[str, Any]:
 def _parse_half_life(given: tuple[str, ...]) -> Any:
     """Parse rows of a class, rows by label, or a time."""
     if any("=" in one for one in given):
-        return by_name("--half-life", given, float, "ROWS")
+        return by_name("--half-life", given, parse_positive, "LABEL=ROWS with rows above 0")
     if len(given) > 1:
-        raise bad("--half-life", "name one, or one for each label: LABEL=ROWS")
+        raise DataError("--half-life must be one value, or one for each label: LABEL=ROWS")
     from counterpoise.moments.decay import parse_time_span
 
     if parse_time_span(given[0]) is not None:
         return given[0]
-    return parse_number("--half-life", given[0], {}, "rows nor a time such as 12h, 7d or 2w")
+    expected = "a number of rows above 0, or a time such as 12h, 7d or 2w"
+    return parse_number("--half-life", given[0], {}, expected, parse_positive)
 
 
 def parse_feature_map(text: str) -> str:
@@ -323,7 +355,7 @@ def parse_feature_map(text: str) -> str:
             return text
         if text.endswith(".safetensors") or os.path.isfile(text):
             return os.path.join(os.curdir, text)
-        raise bad("--feature-map", str(error).removeprefix("feature_map=")) from None
+        raise DataError(f"--feature-map: {str(error).removeprefix('feature_map=')}") from None
 
 
 @dataclass
@@ -351,9 +383,8 @@ class FeatureOptions:
             "datetime": self.datetime, "epoch": self.epoch,
         }  # fmt: skip
         pairs = [(name, role) for role, some in given.items() for name in names(some)]
-        buckets = by_name("--hash", self.hash or (), int, "N", "COLUMN")
-        if any(not 1 <= count <= MAX_BUCKETS for count in buckets.values()):
-            raise bad("--hash", "the number of buckets must be from 1 to 2**32")
+        expected = f"COLUMN=N with N from 1 to {MAX_BUCKETS:,}"
+        buckets = by_name("--hash", self.hash or (), _bucket_count, expected)
         return pairs + [(name, f"hash:{count}") for name, count in buckets.items()]
 
     def settings(self) -> dict[str, Any]:
@@ -364,7 +395,7 @@ class FeatureOptions:
             if roles.setdefault(name, role) != role:
                 both = [OptionValue("columns", {name: one}) for one in (roles[name], role)]
                 options = messages.format_as_options(*both)
-                raise bad(options.split()[0], f"column {name!r} has two roles: {options}")
+                raise DataError(f"column {name!r} has two roles: {options}; leave one out")
         if roles:
             result["roles"] = dict(sorted(roles.items()))
         if self.keep:
@@ -372,15 +403,14 @@ class FeatureOptions:
         require_choice("--missing", self.missing, MISSING_RULES)
         require_choice("--decimal", self.decimal, (".", ","))
         if self.time_format is not None and "%" not in self.time_format:
-            raise bad("--time-format", f"{self.time_format!r} is not like %d.%m.%Y")
+            raise DataError(f"--time-format must be like %d.%m.%Y; got {self.time_format!r}")
         return result | _set_fields(self, ("seed", "missing", "decimal", "time_format"))
 
     def require_dates(self) -> None:
         """Raise if dates have a format, and no column has dates."""
         has_dates = self.datetime or self.epoch or getattr(self, "timestamp", None)
         if self.time_format is not None and not has_dates:
-            text = "name the columns of dates too, with --datetime or --epoch"
-            raise bad("--time-format", text)
+            raise DataError("--time-format requires --datetime or --epoch")
 
 
 @dataclass
@@ -399,7 +429,7 @@ class ColumnOptions(FeatureOptions):
         if self.classes:
             result["classes"] = tuple(sorted(set(names(self.classes))))
             if len(result["classes"]) < 2:
-                raise bad("--classes", "name at least two")
+                raise DataError("--classes must be at least two labels")
         return result
 
 
@@ -435,13 +465,26 @@ class CostOptions:
         """Return the costs, checked; None if no option sets them."""
         for name, value in (("--cost-miss", self.cost_miss), ("--cost-alarm", self.cost_alarm)):
             if value is not None and not 0.0 < value < float("inf"):
-                raise bad(name, f"must be a finite number above 0, not {value:g}")
+                raise DataError(f"{name} must be a finite number above 0; got {value:g}")
         if self.cost_miss is not None or self.cost_miss_column is not None:
             alarm = 1.0 if self.cost_alarm is None else self.cost_alarm
             return MisclassificationCosts(alarm, self.cost_miss, self.cost_miss_column)
         if self.cost_alarm is not None:
-            raise bad("--cost-alarm", "requires --cost-miss")
+            raise DataError("--cost-alarm requires --cost-miss")
         return None
+
+
+def load_model(path: str, files: Iterable[str] = ()) -> Any:
+    """Load a model file; the error of another file asks whether it is one of the files."""
+    from counterpoise.errors import ModelFileError
+    from counterpoise.tables.model import TableModel
+
+    try:
+        return TableModel.load(path)
+    except ModelFileError as error:
+        if not any(one.endswith(".safetensors") for one in files):
+            raise
+        raise ModelFileError(f"{error}; are MODEL and FILES swapped?") from None
 
 
 def select_positive(positive: str | None, counts: Mapping[Any, float], usual: Any = None) -> Any:
@@ -452,7 +495,7 @@ def select_positive(positive: str | None, counts: Mapping[Any, float], usual: An
         return rarest_class(counts) if usual is None else usual
     by_text = {str(label): label for label in counts}
     if positive not in by_text:
-        raise bad("--positive", f"{positive!r} is not one of {', '.join(by_text)}")
+        raise unknown_name("--positive", "class", positive, by_text)
     return by_text[positive]
 
 
@@ -470,7 +513,7 @@ def output_format(option: str | None, output: str | None, formats: Mapping[str, 
     if found is None:
         *first, last = (f".{ending}" for ending in formats)
         text = f"cannot infer the format of {output!r}; use {', '.join(first)} or {last}"
-        raise bad("--output", text)
+        raise DataError(f"--output: {text}")
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from counterpoise.cli import messages
 from counterpoise.cli import options as opt
 from counterpoise.cli.messages import pluralize
+from counterpoise.errors import DataError
 
 ABSENT = "column {!r} is not there, and 0 as in the rows that were learned without it"
 OUTPUTS = {
@@ -65,12 +66,12 @@ class AlertOptions(opt.CostOptions):
         }
         found = [name for name, value in rules.items() if value is not None]
         if len(found) > 1:
-            raise opt.bad(f"--{found[1]}", f"cannot be combined with --{found[0]}")
+            raise DataError(f"--{found[1]} cannot be combined with --{found[0]}")
         for name, value in (("threshold", self.threshold), ("alert-rate", self.alert_rate)):
             if value is not None and not 0.0 < value < 1.0:
-                raise opt.bad(f"--{name}", f"must be between 0 and 1; got {value:g}")
+                raise DataError(f"--{name} must be between 0 and 1; got {value:g}")
         if self.timestamp is not None and self.alerts_per_day is None and self.top_per_day is None:
-            raise opt.bad("--timestamp", "is for --alerts-per-day and --top-per-day")
+            raise DataError("--timestamp requires --alerts-per-day or --top-per-day")
         return found[0] if found else ""
 
     def rule(self, stored: Any, positive: Any) -> Any:
@@ -91,7 +92,7 @@ class AlertOptions(opt.CostOptions):
         times = [columns.timestamp] if columns.timestamp else columns.with_role("epoch")
         time = self.timestamp or (times[0] if len(times) == 1 else None)
         if time is None:
-            raise opt.bad(f"--{self.selected_rule()}", "requires --timestamp")
+            raise DataError(f"--{self.selected_rule()} requires --timestamp")
         time_format = columns.time_format if time in times else None
         if self.alerts_per_day is not None:
             return alerts.DailyQuota(self.alerts_per_day, time, recent, time_format)
@@ -133,16 +134,15 @@ def predict(
     reading, rule_name, path = input.reading(), alerts.selected_rule(), output.output
     kind = opt.output_format(output.output_format, path, OUTPUTS)
     if path is None and kind == "parquet" and sys.stdout.isatty():
-        raise opt.bad("--output-format", "Parquet is not for terminals; name a file with --output")
+        raise DataError("--output-format parquet requires --output on a terminal")
 
     from counterpoise.readers import formats
     from counterpoise.tables.alerts import TopPerDay
-    from counterpoise.tables.model import TableModel
     from counterpoise.tables.predict import Predictor, flag_top, open_writer
     from counterpoise.tables.predict import predict as predictions
 
     paths = formats.expanded(files)
-    stored = TableModel.load(model).require_learned()
+    stored = opt.load_model(model, files).require_learned()
     counts = stored.class_counts
     positive = opt.select_positive(alerts.positive, counts, stored.positive)
     if rule_name and sum(count > 0 for count in counts.values()) < 2:
@@ -157,7 +157,7 @@ def predict(
     predictor = Predictor(stored, positive, rule, copied, input.ignore_unknown, output.explain or 0)
     existing = [one for one in paths if os.path.exists(one)]
     if path and os.path.isfile(path) and any(os.path.samefile(one, path) for one in existing):
-        raise opt.bad("--output", f"{path} is also an input")
+        raise DataError(f"--output: {path} is also an input; write another file")
     is_shown = sys.stderr.isatty() and (path is not None or not sys.stdout.isatty())
     with open_writer(path, kind) as out, messages.Progress(is_shown) as progress:
 

@@ -168,10 +168,11 @@ def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
     def problem(row: int) -> str:
         what = "is not an integer" if values[row] != x[row] else "has too many digits"
         must = "a label must be text, an integer or a boolean"
-        return f"label {x[row]:g} in column {name!r} {what}; {must}"
+        return f"label {x[row]:g} in column {name!r} {what}, and {must}"
 
-    as_text = Suggestion("take labels as they are written", "columns", {name: "category"})
-    chunk.refuse(~gone & ((values != x) | (np.abs(x) > 2.0**53)), problem, as_text)
+    other = Suggestion("choose another column with {}", "label")
+    as_text = Suggestion("make each value a class with {}", "columns", {name: "category"})
+    chunk.refuse(~gone & ((values != x) | (np.abs(x) > 2.0**53)), problem, other, as_text)
     return values, gone
 
 

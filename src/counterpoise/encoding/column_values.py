@@ -12,7 +12,7 @@ from counterpoise.arrays import Flags, Labels, Vector
 from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.columns import SINGLE_ROLES, Columns, Feature
 from counterpoise.encoding.kinds import ColumnBlock, Kind
-from counterpoise.errors import DataError, Message, OptionValue, Suggestion
+from counterpoise.errors import DataError, Message, OptionValue, Suggestion, suggest
 from counterpoise.readers.chunk import Chunk, drop_remedy
 from counterpoise.readers.delimited import other_delimiter
 from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, MAX_TIMESTAMP
@@ -42,9 +42,16 @@ def require_columns(
     for name, option in (required | ({} if lenient else dict.fromkeys(learned, ""))).items():
         if name not in offered:
             why = ("named by ", _setting(name, option)) if option else ("which was learned before",)
-            has = f"; it has {format_names(chunk.offered)}"
-            text = (f"{chunk.source} has no column {name!r}, ", *why, has)
-            raise DataError(text, *other_delimiter(chunk.offered))
+            raise missing_columns(chunk, [name], *why)
+
+
+def missing_columns(chunk: Chunk, names: Sequence[str], *why: str | OptionValue) -> DataError:
+    """Return the error about columns that a table does not have, and why they are needed."""
+    offered = chunk.offered or tuple(chunk.columns)
+    text = f"{chunk.source} has no column{'s' * (len(names) > 1)} {format_names(names)}, "
+    has = f"; it has {format_names(offered) or 'no columns with names'}"
+    remedies = other_delimiter(offered) or suggest(names[0], offered)
+    return DataError((text, *why, has), *remedies)
 
 
 def require_declared(columns: Columns, chunk: Chunk, y: Labels, kept: Flags) -> None:
@@ -289,9 +296,7 @@ def weights(columns: Columns, chunk: Chunk, missing: dict[str, Flags]) -> Vector
     if name is None:
         return None
     if name not in chunk.columns:
-        raise DataError(
-            (f"{chunk.source} has no column {name!r}, named by ", _setting(name, "weight"))
-        )
+        raise missing_columns(chunk, [name], "named by ", _setting(name, "weight"))
     weight = cell_parsing.numbers(chunk, name, decimal=columns.decimal)
     missing[name] = np.isnan(weight)
     require_value(columns, chunk, name, "weight", missing)
@@ -305,10 +310,7 @@ def weights(columns: Columns, chunk: Chunk, missing: dict[str, Flags]) -> Vector
 def times(chunk: Chunk, name: str, kept: Flags, time_format: str | None) -> Vector:
     """Return the times (n,) of the rows that are kept; raise if a row does not have one."""
     if name not in (chunk.offered if chunk.table else chunk.columns):
-        raise DataError(
-            f"{chunk.source} has no column {name!r}, the time of each row",
-            Suggestion("correct the file"),
-        )
+        raise missing_columns(chunk, [name], "the time of each row")
     t = cell_parsing.seconds(chunk, name, time_format=time_format)
     absent = f"no value in column {name!r}, the time of the row; fill it in, or leave the row out"
     late = (

@@ -228,10 +228,7 @@ class ColumnEncoder:
         if lacking and not needed and len(lacking) == len(self._learned_columns):
             needed = lacking
         if needed:
-            raise DataError(
-                f"{chunk.source} lacks column {needed[0]!r}, which the model has learned; it has "
-                f"{column_values.format_names(chunk.offered)}"
-            )
+            raise column_values.missing_columns(chunk, needed, "which the model has learned")
         strange = [name for name in self.unknown_columns(chunk) if name not in (apart or ())]
         if strange and apart is not None:
             raise DataError(
@@ -265,10 +262,7 @@ class ColumnEncoder:
         """Return the labels of all rows; raise if one is missing."""
         label = self.columns.label
         if chunk.table and label not in chunk.offered:
-            raise DataError(
-                f"{chunk.source} has no column {label!r}, which holds the labels; it has "
-                f"{column_values.format_names(chunk.offered)}"
-            )
+            raise column_values.missing_columns(chunk, [label], "which contains the labels")
         _, y, gone = column_values.labels(self.columns, chunk, self.labels)
         chunk.refuse(gone, lambda row: f"no label in column {label!r}; leave the row out")
         return y

@@ -73,8 +73,8 @@ class AutoModel(EngineBase):
         """Use other parameters from now on; raise if rows were learned in another way."""
         if self.params.learning != params.learning and self.is_fitted:
             raise ValueError(
-                "candidates, ridges, kept_rows, class_factors and half_life cannot change once "
-                "rows were learned; fit again, or use a clone"
+                "candidates, ridges, kept_rows, class_factors and half_life cannot change after "
+                "rows were learned; call fit, or clone the estimator"
             )
         self.params = params
 
@@ -294,8 +294,8 @@ class AutoModel(EngineBase):
         if size > limit:
             raise ValueError(
                 f"{c} classes of {' + '.join(map(str, sizes))} terms need {size / 1e9:.3g} GB of "
-                f"moments and boundaries, more than memory_limit={limit:g} bytes; "
-                "name fewer candidates, or smaller ones, or raise memory_limit"
+                f"moments and boundaries, more than memory_limit ({limit / 1e9:.3g} GB); name "
+                "fewer candidates, or smaller ones, or raise memory_limit"
             )
 
     def _check_first_rows(self, names: Names | None, stacklevel: int = 4) -> None:

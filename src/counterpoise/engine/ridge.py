@@ -182,9 +182,9 @@ class RidgeModel(EngineBase):
         """Use other parameters from now on; raise if rows were learned in another way."""
         config = self.state.config
         if config is not params.config and config != params.config and self.is_fitted:
+            name = "half_life" if config.decay != params.config.decay else "feature_map"
             raise ValueError(
-                "feature_map and half_life cannot change once rows were learned; fit again, or "
-                "use a clone"
+                f"{name} cannot change after rows were learned; call fit, or clone the estimator"
             )
         self.params = params
 
@@ -354,7 +354,7 @@ class RidgeModel(EngineBase):
         """Raise if this model cannot unlearn rows."""
         if self.params.options.half_life is not None:
             raise ValueError(
-                "unlearn is not possible with half_life: how far a row has decayed is not known"
+                "a model with a half-life cannot unlearn: the present weight of a row is unknown"
             )
         state = self.state
         if state.warmup is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -23,6 +24,7 @@ from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.engines import SaveLoadMixin, feature_names, pack, unpack
 from counterpoise.moments.classes import ravel_binary
 from counterpoise.public_names import document_like
+from counterpoise.solver.options import LABEL_OPTIONS
 from counterpoise.solver.scores import Scores
 
 E = TypeVar("E", bound=Engine)
@@ -115,7 +117,22 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
             draft._learn(X, y, None, sample_weight, t, least=1, is_whole=True)
             if not draft._engine.is_fitted:
                 raise ValueError("every sample_weight is zero: there is nothing to fit")
+            draft._warn_of_unknown_labels()
         return self
+
+    def _warn_of_unknown_labels(self) -> None:
+        """Warn if a parameter by label names labels that no row has."""
+        labels = self._engine.labels.tolist()
+        for name in LABEL_OPTIONS:
+            given = getattr(self, name, None)
+            unknown = [one for one in given if one not in labels] if isinstance(given, dict) else []
+            if unknown:
+                warnings.warn(
+                    f"{name} names the label {unknown[0]!r}, which no row has; the labels are "
+                    f"{', '.join(map(repr, labels))}",
+                    UserWarning,
+                    stacklevel=4,
+                )
 
     def _partial_fit(
         self: Self,
@@ -147,6 +164,9 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
     ) -> None:
         """Check rows and let the engine learn them; ``is_whole`` if they are all rows."""
         engine = self._engine
+        if t is not None and not engine.params.options.decay.is_timed:
+            text = "t is ignored, because half_life is not a duration such as '7d'"
+            warnings.warn(text, UserWarning, stacklevel=4)
         array_validation.require_y(self, y)
         rows, target = array_validation.rows(self, X, y, not engine.is_fitted, least=least)
         names, was_sorted = self.__dict__.get("feature_names_in_"), engine.has_sorted_labels
@@ -348,8 +368,8 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
 def not_fitted(estimator: Any) -> NotFittedError:
     """Return the error of an estimator without learned rows."""
     return NotFittedError(
-        f"This {type(estimator).__name__} has learned nothing yet, or has unlearned it all; call "
-        "fit or partial_fit first"
+        f"This {type(estimator).__name__} instance is not fitted yet, or all its rows were "
+        "unlearned; call fit or partial_fit first"
     )
 
 

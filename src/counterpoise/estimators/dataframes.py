@@ -100,7 +100,8 @@ def _same_columns(model: Any, X: Any, mine: list[str]) -> Any:
     except ValueError as error:
         if before is None:
             raise
-        raise ValueError(f"{error}With allow_new_columns=True they need not.\n") from None
+        fix = "Pass allow_new_columns=True to allow different columns.\n"
+        raise ValueError(f"{error}{fix}") from None
     table = pa.concat_tables(list(tables(X)))
     return table.rename_columns([f"x{j}" for j in range(len(mine))])
 

@@ -18,6 +18,8 @@ from counterpoise.evaluate.metrics import MAIN_METHOD, METRIC_NAMES, Result
 from counterpoise.evaluate.plots import CostComparison
 from counterpoise.explanation import Explanation
 
+TOP = ' class="top"'  # of the best value of a column
+
 
 def figure(draw: Callable[[], Any], title: str, caption: str) -> str:
     """Return a figure with its title and caption, for light and dark pages."""
@@ -129,7 +131,8 @@ PAGE = """<!DOCTYPE html>
   th:first-child, td:first-child {{ text-align: left; position: sticky; left: 0;
     background: var(--paper); }}
   @media (max-width: 500px) {{ th, td {{ padding: 4px 5px; font-size: 0.85em; }} }}
-  tr.best td {{ font-weight: 600; background: var(--best); }}
+  tr.best td {{ background: var(--best); }}
+  td.top {{ font-weight: 700; text-decoration: underline; }}
   main {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr));
     gap: 32px; margin-top: 32px; align-items: start; }}
   figure {{ margin: 0; }}
@@ -140,6 +143,7 @@ PAGE = """<!DOCTYPE html>
 <body>
 <h1>{title}</h1>
 <p>{summary}</p>
+<p><strong>{conclusion}</strong></p>
 <div class="table">{table}</div>
 <p class="note">{note}</p>
 <main>
@@ -181,25 +185,31 @@ def render_benchmark(
     ...     file.write(render_benchmark("a stream", results, y, ["amount", "age"], 1, delay=0))
     """
     best = select_best(results)
+    n_best = sum(best in [results[i] for i in rows] for rows in _best_rows(results, positive))
     late = f" Labels arrived {delay:,} rows late." if delay else ""
     left = (
         f" The first {best.first:,} rows, before labels of two classes had arrived, are excluded."
     )
     summary = (
         f"{len(y):,} rows, {len(names):,} features; {_shares(y)}. Each row was predicted before it "
-        f"was learned.{late}{left} Highest G-mean: {best.name}, "
-        f"{_number(best.metrics.confusion.g_mean())}."
+        f"was learned.{late}{left}"
+    )
+    conclusion = (
+        f"Conclusion: {best.name} has the highest G-mean, "
+        f"{_number(best.metrics.confusion.g_mean())}, and the best value in {n_best} of "
+        f"{len(METRIC_NAMES) + 1} columns."
     )
     note = (
-        f"Recall, precision and the columns after them are for the class {positive}. "
-        f"{MAIN_METHOD} uses features as they are and scales them retroactively; the others get "
+        f"The best value of each column is underlined. Recall, precision and the columns after "
+        f"them are for the class {positive}. {MAIN_METHOD} uses features as they are and scales "
+        "them retroactively; the others get "
         "features standardized by the preceding rows. Times were measured on this machine."
     )
     figures = [*_figures(results, y, names, positive, best), _times(results)]
     ours = next((r for r in (best, *results) if r.reasons is not None), None)
     if ours is not None and ours.reasons is not None:
         figures += _explanation_figures(ours.reasons, positive)
-    return _page(title, summary, _table(results, positive, best), note, figures)
+    return _page(title, (summary, conclusion), _table(results, positive, best), note, figures)
 
 
 def render_evaluation(
@@ -212,23 +222,46 @@ def render_evaluation(
     reasons: Explanation | None = None,
 ) -> str:
     """Render the report of one model and rows that it has not learned as one HTML page."""
-    summary = (
-        f"{len(y):,} rows; {_shares(y)}. G-mean: {_number(result.metrics.confusion.g_mean())}."
+    summary = f"{len(y):,} rows; {_shares(y)}."
+    found = result.metrics.of(positive)
+    conclusion = (
+        f"Conclusion: the model finds {_percent(found['recall'])} of the rows of class {positive} "
+        f"(recall), and {_percent(found['precision'])} of the rows that it predicts as {positive} "
+        f"are of this class (precision). Its G-mean is {_number(found['g_mean'])}."
     )
     lines = [f"Recall, precision and the columns after them are for the class {positive}"]
-    lines += [f"{name} is undefined: {why}" for name, why in result.metrics.undefined.items()]
+    for name, why in result.metrics.undefined.items():
+        lines.append(f"{METRIC_NAMES.get(name, name)} is undefined: {why}")
     table = _table([result], positive, result, timed=False)
     figures = _figures([result], y, names, positive, result)
     if decisions is not None and decisions.mine.any() and not decisions.mine.all():
         figures += _decision_figures(decisions, positive)
     if reasons is not None and len(reasons):
         figures += _explanation_figures(reasons, positive)
-    return _page(title, summary, table, f"{'. '.join(lines)}.", figures)
+    return _page(title, (summary, conclusion), table, f"{'. '.join(lines)}.", figures)
 
 
-def _page(title: str, summary: str, table: str, note: str, figures: list[str]) -> str:
-    texts = {"title": text(title), "summary": text(summary), "note": text(note)}
+def _page(title: str, summary: tuple[str, str], table: str, note: str, figures: list[str]) -> str:
+    """Return the page; the summary has the data and the conclusion."""
+    texts = {"title": text(title), "note": text(note)}
+    texts |= {"summary": text(summary[0]), "conclusion": text(summary[1])}
     return PAGE.format(**texts, table=table, figures="\n".join(figures))
+
+
+def _best_rows(results: list[Result], positive: Any) -> list[list[int]]:
+    """Return for each metric, and at last for the time, the results with the best value."""
+    found = [result.metrics.of(positive) for result in results]
+    columns = [[one[key] for one in found] for key in METRIC_NAMES]
+    columns.append([-result.microseconds for result in results])
+    best = []
+    for values in columns:
+        most = max((value for value in values if value is not None), default=None)
+        best.append([i for i, value in enumerate(values) if value is not None and value == most])
+    return best
+
+
+def _percent(share: float | None) -> str:
+    return "an undefined share" if share is None else f"{100 * share:.3g}%"
 
 
 def _shares(y: Labels) -> str:
@@ -244,14 +277,18 @@ def _shares(y: Labels) -> str:
 def _table(results: list[Result], positive: Any, best: Result, timed: bool = True) -> str:
     names = ["method", *METRIC_NAMES.values(), *(["µs per row"] if timed else [])]
     head = "".join(f"<th>{name}</th>" for name in names)
+    marked = _best_rows(results, positive) if len(results) > 1 else [[]] * len(names)
     rows = []
-    for result in results:
+    for i, result in enumerate(results):
         found = result.metrics.of(positive)
-        cells = [text(result.name), *(_number(found[key]) for key in METRIC_NAMES)]
+        cells = [_number(found[key]) for key in METRIC_NAMES]
         if timed:
             cells.append(f"{result.microseconds:.3g}")
         kind = ' class="best"' if result is best and len(results) > 1 else ""
-        rows.append(f"<tr{kind}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+        row = "".join(
+            f"<td{TOP * (i in top)}>{cell}</td>" for cell, top in zip(cells, marked, strict=False)
+        )
+        rows.append(f"<tr{kind}><td>{text(result.name)}</td>{row}</tr>")
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
@@ -274,8 +311,8 @@ def _figures(
     if np.isfinite(late).any():
         i = int(np.nanargmin(late))
         lowest = (
-            f" {best.name} was lowest, {late[i]:.4f}, after {at[i] + best.first:,} rows, and ended "
-            f"at {late[-1]:.4f}."
+            f" The lowest value of {best.name} is {late[i]:.4f}, after {at[i] + best.first:,} "
+            f"rows, and the last is {late[-1]:.4f}."
         )
     leads, has = ("leads with", "has the largest area") if len(results) > 1 else ("has", "has")
     figures = [

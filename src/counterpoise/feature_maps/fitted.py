@@ -70,7 +70,7 @@ def _find_map(text: str, kinds: Kinds) -> Map | None:
 def _read(text: str, kinds: Kinds) -> Map | None:
     if text == "ranks":
         return kinds[text]()
-    counted = re.fullmatch(r"(poly|rm|interactions|hinges)(\d{0,3})", text)
+    counted = re.fullmatch(r"(poly(?=\d)|rm(?=\d)|interactions|hinges)(\d{0,3})", text)
     if counted:
         usual = 3 if counted[1] == "hinges" else 2
         return kinds[counted[1]](int(counted[2] or usual))

@@ -24,10 +24,15 @@ def page(title: str, drift: Drift, backtest: Backtest, weights: Weights) -> str:
     """Make the page."""
     alarms = np.flatnonzero(drift.alarms)
     first, last = (time_buckets.text(drift.start[i]) for i in (0, -1))
+    expected = drift.level * len(drift.start)
     summary = (
         f"{len(drift.start):,} buckets from {first} to {last}; {len(alarms)} with alarms, where "
-        f"{drift.level * len(drift.start):.3g} would be expected if nothing had changed. Best "
-        f"setting of the backtest: {backtest.best.name}."
+        f"{expected:.3g} would be expected without a change."
+    )
+    changed = "has changed" if len(alarms) > 2.0 * expected + 1.0 else "shows no clear change"
+    conclusion = (
+        f"Conclusion: the stream {changed}, and the setting with the lowest loss in the backtest "
+        f"is '{backtest.best.name}'."
     )
     note = (
         "Losses are exact. G-means are estimates by the mean and the variance of the scores of "
@@ -63,6 +68,7 @@ def page(title: str, drift: Drift, backtest: Backtest, weights: Weights) -> str:
     return PAGE.format(
         title=text(title),
         summary=text(summary),
+        conclusion=text(conclusion),
         table=_table(drift, alarms),
         note=text(note),
         figures="\n".join(figures),
@@ -151,8 +157,8 @@ def grid(backtest: Backtest) -> Any:
 
 
 def _table(drift: Drift, alarms: Any) -> str:
-    head = "".join(f"<th>{name}</th>" for name in ("bucket", "loss", "limit"))
-    head += f"<th{LEFT}>moved most</th>"
+    head = "".join(f"<th>{name}</th>" for name in ("bucket", "loss", "control limit"))
+    head += f"<th{LEFT}>largest shifts</th>"
     rows = []
     for g in alarms.tolist()[-20:]:
         shifts = [f"{label}: {name} ({z:+.1f})" for label, name, z in drift.largest_shifts(g)]

@@ -21,7 +21,7 @@ from xxhash import xxh3_128
 
 from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector, one_thread
 from counterpoise.encoding.cell_parsing import texts
-from counterpoise.encoding.column_values import times
+from counterpoise.encoding.column_values import missing_columns, times
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError, Message, PrecisionError, Suggestion
 from counterpoise.ledger import time_buckets
@@ -160,10 +160,7 @@ class RowGrouper:
         roles = {settings.timestamp: "the time"} | dict.fromkeys(settings.by, "a segment")
         for name, role in roles.items():
             if name not in (chunk.offered if chunk.table else chunk.columns):
-                raise DataError(
-                    f"{chunk.source} has no column {name!r}, {role} of each row",
-                    Suggestion("correct the file"),
-                )
+                raise missing_columns(chunk, [name], f"{role} of each row")
         # before they become categories, of which there may not be many either
         for at, name in enumerate(settings.by):
             values = {segment[at] for segment in self._segments}

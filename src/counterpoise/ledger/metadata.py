@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from counterpoise.arrays import Labels
 from counterpoise.encoding.columns import Columns, by_option
 from counterpoise.encoding.encoder import ColumnEncoder
-from counterpoise.errors import DataError, OptionValue, Suggestion
+from counterpoise.errors import DataError, OptionValue, Suggestion, suggest
 from counterpoise.ledger import time_buckets
 from counterpoise.ledger.storage import File
 from counterpoise.tables.estimator import as_text
@@ -77,11 +77,11 @@ class LedgerMetadata:
     @classmethod
     def create(cls, given: Mapping[str, Any], path: str) -> LedgerMetadata:
         """Return the metadata of a new ledger with the settings of the user."""
-        for name, what in (("label", "labels"), ("timestamp", "time")):
+        for name, what in (("label", "class"), ("timestamp", "time of each row")):
             if not given.get(name):
                 raise DataError(
-                    f"{path} does not exist, and no column is named as the {what}",
-                    Suggestion(f"name the column that holds the {what}", name),
+                    (f"{path} does not exist, and creating it requires ", OptionValue(name)),
+                    Suggestion(f"name the column that contains the {what}"),
                 )
         columns = dict(given)
         own = [f.name for f in fields(Settings) if f.name in given]
@@ -223,11 +223,12 @@ class LedgerMetadata:
         """Return the index of a column among the columns of segments; raise if it is not one."""
         by = self.settings.by
         if name not in by:
-            text = f"does not make segments; columns that do: {', '.join(map(repr, by)) or 'none'}"
-            where = (" in ", OptionValue(option), " ") if option else (" ",)
+            place = (OptionValue(option), ": ") if option else ()
+            text = f"{name!r} is not a segment column of this ledger (segments: {', '.join(by)})"
             raise DataError(
-                (f"column {name!r}", *where, text),
-                Suggestion("begin a ledger that has it", "by", [*by, name]),
+                (*place, text),
+                *suggest(name, by),
+                Suggestion("create a ledger with {}", "by", [*by, name]),
             )
         return by.index(name)
 

@@ -108,7 +108,7 @@ class Selection:
             unknown = [value for value in values if value not in learned]
             if unknown and not is_excluded:
                 some = ", ".join(sorted({str(value) for value in learned})[:12])
-                raise DataError(f"no row has {column} {unknown[0]!r}; there are {some}")
+                raise DataError(f"no row has {column} {unknown[0]!r}; the ledger has {some}")
             result &= np.array([(value in values) != is_excluded for value in learned], dtype=bool)
         return result
 
@@ -130,7 +130,7 @@ class Selection:
                 require_whole(start[inside], stop[inside], point, "exclude")
             inside = inside & ~((start >= span[0]) & (stop <= span[1]))
         if not inside.any():
-            raise DataError(f"no rows are in the selection: {self.describe()}")
+            raise DataError(f"the selection is empty: {self.describe()}")
         chosen = pick(heads, inside)
         return chosen, self.decay(chosen["start"], int(chosen["start"].max()))
 

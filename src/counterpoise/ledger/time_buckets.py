@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.arrays import Counts, Vector
-from counterpoise.errors import DataError, OptionValue, Suggestion
+from counterpoise.errors import DataError, OptionValue
 from counterpoise.moments.decay import parse_time_span
 from counterpoise.validation import MAX_TIMESTAMP
 
@@ -119,6 +119,8 @@ def parse_half_life(value: Any) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
         return float(value) * DAY
     raise DataError(
-        (OptionValue("half_life"), f" is {value!r}, which is not a half-life"),
-        Suggestion("give a number of days, or a text such as 12h, 7d or 2w"),
+        (
+            OptionValue("half_life"),
+            f" must be a number of days, or a time such as 12h, 7d or 2w; got {value!r}",
+        )
     )

@@ -27,7 +27,7 @@ KEY = "counterpoise"
 SCHEMA = 1
 Result = TypeVar("Result")
 MAX_HEADER_BYTES = 100_000_000  # as the safetensors library
-INCOMPLETE = "is not a complete safetensors file: it is damaged, truncated, or something else"
+INCOMPLETE = "is not a counterpoise model file, or it is damaged or truncated"
 DTYPES = {"F64": np.float64, "U8": np.uint8}
 TYPES = {"kind": str, "options": dict, "facts": dict, "library": str, "stream": dict | None}
 

@@ -69,8 +69,8 @@ class Decay:
             seconds = parse_time_span(half_life)
             if seconds is None:
                 raise ValueError(
-                    f"half_life={half_life!r} is not a time; use a time such as '12h', '7d' or "
-                    "'2w', or a number of rows"
+                    f"half_life={half_life!r} is not a duration; use a number of rows, or a text "
+                    "such as '12h', '7d' or '2w'"
                 )
             return cls(seconds=seconds)
         given = SimpleNamespace(half_life=half_life)

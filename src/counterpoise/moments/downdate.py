@@ -50,8 +50,8 @@ def check_class_fully_removed(
     if row_hashes[:, 0].any() or not row_hashes.any() or _same_moments(before, k, gone, j):
         return
     raise UnknownRowsError(
-        f"cannot unlearn the last rows of class {kept.labels.tolist()[k]!r}: what was unlearned of "
-        "it is not what was learned"
+        f"cannot unlearn the last rows of class {kept.labels.tolist()[k]!r}: the rows unlearned so "
+        "far differ from those that were learned"
     )
 
 
@@ -142,7 +142,7 @@ def _remove_class(
     n, remainder = _two_sum(n, rest + error)
     if n < -RESIDUAL_RTOL * n_a:
         raise PrecisionError(
-            f"cannot unlearn a weight of {n_b:g} of class {label!r}: only {n_a:g} was seen"
+            f"cannot unlearn a weight of {n_b:g} of class {label!r}: only {n_a:g} was learned"
         )
     kept.row_hashes[k] -= gone.row_hashes[j]
     if _is_empty(kept, k, n, n_a):

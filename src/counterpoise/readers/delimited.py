@@ -107,7 +107,7 @@ class Delimited(TextFormat):
                 raise DataError(
                     f"{name}, row {first - 1 + int(row)}: {found} fields, expected {expected}: "
                     f"{shown!r}",
-                    *other_delimiter(self.names),
+                    *(other_delimiter(self.names) or [Suggestion("correct or remove the row")]),
                 ) from None
             if "conversion error" in str(error):
                 raise _ConversionError from None
@@ -122,7 +122,7 @@ class _ConversionError(Exception):
 def other_delimiter(names: Sequence[str]) -> list[Suggestion]:
     """Return what to do about a table of one column that looks like several."""
     found = [one for one in DELIMITERS if len(names) == 1 and one in names[0]]
-    return [Suggestion("name the delimiter", "delimiter", one) for one in found[:1]]
+    return [Suggestion("try {}", "delimiter", one) for one in found[:1]]
 
 
 def _decode(column: pa.ChunkedArray, name: str, source: str, first: int) -> pa.ChunkedArray:

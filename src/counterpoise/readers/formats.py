@@ -5,9 +5,11 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Mapping
+from errno import ENOENT
 from typing import Any
 
 from counterpoise.errors import DataError, Suggestion
+from counterpoise.readers.byte_source import cannot_read
 from counterpoise.readers.chunk import Source
 from counterpoise.readers.columnar import ArrowSource, ParquetSource
 from counterpoise.readers.delimited import Delimited
@@ -36,9 +38,11 @@ def expanded(paths: list[str]) -> list[str]:
     for path in paths:
         if path in STANDARD_INPUT:
             path = "-"
-        if path == "-" or os.path.exists(path) or not glob.has_magic(path):
+        if path == "-" or os.path.exists(path):
             result.append(path)
             continue
+        if not glob.has_magic(path):
+            raise cannot_read(path, FileNotFoundError(ENOENT, os.strerror(ENOENT)))
         found = sorted(glob.glob(path, recursive=True))
         if not found:
             raise DataError(f"no file matches {path}")
@@ -56,6 +60,8 @@ def format_of(path: str) -> str:
     for found, endings in FORMATS.items():
         if name.endswith(endings):
             return found
+    if os.path.isdir(path):
+        raise DataError(f"{path} is a folder; name the files in it")
     known = " ".join(ending for endings in FORMATS.values() for ending in endings)
     raise DataError(
         f"{path}: the name does not show the format (known endings: {known}, with or without "

@@ -56,7 +56,7 @@ def require_room(c: int, d: int, limit: float, mapped: bool) -> None:
         (
             f"{c} classes of {d} {what} need {size / 1e9:.3g} GB for moments, more than ",
             OptionValue("memory_limit"),
-            f" allows ({limit:g} bytes)",
+            f" allows ({limit / 1e9:.3g} GB)",
         ),
         *remedies,
     )
@@ -74,7 +74,7 @@ def require_map_fits(the_map: Map | None, inputs: int, limit: float) -> None:
                 f"a map of {inputs} features needs {size / 1e9:.3g} GB for its warm-up and its "
                 "random numbers, more than ",
                 OptionValue("memory_limit"),
-                f" allows ({limit:g} bytes)",
+                f" allows ({limit / 1e9:.3g} GB)",
             ),
             Suggestion("keep fewer features"),
             Suggestion("raise {}", "memory_limit"),

@@ -279,8 +279,8 @@ def inflation(K: Matrix, b: float) -> Vector:
 def warn_collinear(b: float) -> None:
     """Warn that there are many solutions."""
     warnings.warn(
-        f"the features are collinear and ridge={b:g} is too small to separate their weights: "
-        "taking the shortest of the many solutions. A larger ridge gives a unique one.",
+        f"the features are collinear and ridge={b:g} is too small to separate their coefficients; "
+        "using the minimum-norm solution. Increase ridge for a unique one.",
         UserWarning,
         stacklevel=3,
     )

@@ -114,8 +114,8 @@ def require_label(columns: Mapping[str, Any]) -> None:
     """Raise unless the fields of Columns that the user has set name the label."""
     if not columns.get("label"):
         raise DataError(
-            "no column is named as the label",
-            Suggestion("name the column that contains the labels", "label"),
+            ("missing ", OptionValue("label")),
+            Suggestion("name the column that contains the class"),
         )
 
 
@@ -125,7 +125,7 @@ def require_clock(model: Model, columns: Columns) -> None:
     timed = model.params.options.decay.is_timed
     if timed and columns.timestamp is None:
         raise DataError(
-            f"a half-life of {half_life} needs the time of each row",
+            (OptionValue("half_life", half_life), " requires the time of each row"),
             Suggestion("name its column", "columns", {"COLUMN": "timestamp"}),
         )
     if columns.timestamp is not None and not timed:
@@ -198,6 +198,10 @@ def as_text(value: Any) -> str:
         return ", ".join(f"{key}={number}" for key, number in value.items()) or "nothing"
     if isinstance(value, (tuple, list)):
         return ", ".join(map(str, value)) or "nothing"
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return "none" if value is None else str(value)
 
 

@@ -15,7 +15,7 @@ from counterpoise.arrays import Flags, Matrix, Rows, Vector
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
 from counterpoise.engine.state import State
-from counterpoise.errors import DataError, Message, OptionValue, Suggestion
+from counterpoise.errors import DataError, Message, OptionValue, Suggestion, suggest
 from counterpoise.readers.chunk import Chunk
 from counterpoise.tables.alerts import DAY_SECONDS
 
@@ -50,22 +50,28 @@ class Guards:
         for option, names in self.named_classes(options).items():
             unknown = [name for name in names if name not in labels]
             if unknown:
-                text = f" names the class {unknown[0]!r}, but the classes are {', '.join(labels)}"
+                text = f": unknown class {unknown[0]!r} (classes: {', '.join(labels)})"
+                close = "".join(f" ({one.words})" for one in suggest(unknown[0], labels))
                 raise DataError(
                     (f"{where}: ", OptionValue(option), text),
-                    Suggestion("correct it"),
+                    Suggestion(f"correct it{close}"),
                     Suggestion("name all classes with {} if it comes later", "classes"),
                 )
 
-    def note_unseen(self, options: Mapping[str, Any], learned: Sequence[str]) -> None:
-        """Note the classes that options name and that no row has yet."""
+    def note_unseen(
+        self, options: Mapping[str, Any], learned: Sequence[str], declared: Sequence[str]
+    ) -> None:
+        """Note the classes that options name and that no row has yet.
+
+        Raise if the positive class is one of them, and several classes were learned.
+        """
+        if self.positive not in (None, *learned, *declared) and len(learned) > 1:
+            self.require_named({}, learned, self.path)
         for option, names in self.named_classes(options).items():
             for name in names:
                 if name not in learned:
-                    text = f" names the class {name!r}, but no row has it yet; the classes are "
-                    self.notes[option, name] = Message(
-                        ("warning: ", OptionValue(option), text, ", ".join(learned))
-                    )
+                    text = f": no row has the class {name!r} yet (classes: {', '.join(learned)})"
+                    self.notes[option, name] = Message(("warning: ", OptionValue(option), text))
 
     def require_labels(
         self,
@@ -163,7 +169,7 @@ class Guards:
     def require_whole(self, chunk: Chunk, lacking: list[str]) -> None:
         """Raise if a table does not have columns that were learned, unless that is allowed."""
         if lacking and not (self.allow_new_columns or chunk.is_checked):
-            self._refuse(chunk, lacking[0], "lacks", "which the model has learned")
+            self._refuse(chunk, lacking[0], "has no", "which the model has learned")
 
     def notice_columns(
         self,

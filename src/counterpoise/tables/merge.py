@@ -16,7 +16,7 @@ from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.auto import AutoModel
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion
 from counterpoise.solver.imputation import MeanImputation
-from counterpoise.tables.estimator import Model, as_auto, as_ridge
+from counterpoise.tables.estimator import Model, as_auto, as_ridge, as_text
 from counterpoise.tables.event_store import EventStore, has_store, pending_path
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import (
@@ -194,7 +194,8 @@ def _require_alike(one: TableModel, two: TableModel, names: tuple[str, str]) -> 
     for option, value in mine.items():
         if value != theirs[option]:
             problem = f"{names[0]} and {names[1]} were learned with different column options: "
-            values = f" is {value!r} in the first and {theirs[option]!r} in the second"
+            mine_as_text, theirs_as_text = as_text(value), as_text(theirs[option])
+            values = f" is {mine_as_text} in the first and {theirs_as_text} in the second"
             raise DataError((problem, OptionValue(option), values))
     for column, kind in one.encoding.kinds.items():
         other = two.encoding.kinds.get(column, kind)

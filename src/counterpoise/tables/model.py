@@ -538,7 +538,8 @@ class TableModel:
         self.settled = self.rows
         if self.is_fitted:
             self.choose_positive(self.guards.positive)
-            self.guards.note_unseen(self.options, list(map(str, self.classes)))
+            learned, declared = list(map(str, self.classes)), self.encoding.columns.classes
+            self.guards.note_unseen(self.options, learned, declared)
         else:
             self.positive = None
         if self.positive not in (None, before[1]):

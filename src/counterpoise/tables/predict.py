@@ -27,6 +27,7 @@ from counterpoise.readers.chunk import Chunk, Source
 from counterpoise.tables.alerts import AlertInput, Alerts, TopPerDay
 from counterpoise.tables.guards import OutlierCounter
 from counterpoise.tables.model import TableModel
+from counterpoise.tables.records import column_of
 from counterpoise.tables.scoring import CHUNK_ROWS, class_ranks, ranking_scores
 
 
@@ -242,9 +243,8 @@ class Predictor:
 
     def _carried_columns(self, chunk: Chunk) -> dict[str, pa.Array]:
         names = list(chunk.columns) if self.carry is None else self.carry
-        lacking = [name for name in names if name not in chunk.columns and chunk.table]
-        if lacking:
-            raise DataError(f"{chunk.source} has no column {lacking[0]!r}")
+        for name in names if chunk.table else ():
+            column_of(chunk, name, "carry")
         clash = [name for name in names if name in self._outputs]
         if clash:
             raise DataError(

@@ -16,6 +16,7 @@ from xxhash import xxh3_128
 
 from counterpoise.arrays import Flags
 from counterpoise.encoding import cell_parsing
+from counterpoise.encoding.column_values import missing_columns
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.encoding.kinds import KINDS
@@ -443,11 +444,8 @@ class IdRows(dict[str, str]):
 
 def column_of(chunk: Chunk, name: str, option: str) -> pa.Array:
     """Return a column that an option names, or raise if it does not exist."""
-    offered = chunk.offered or tuple(chunk.columns)
     if name not in chunk.columns:
-        has = ", ".join(map(repr, offered[:12])) or "no columns with names"
-        problem = f"{chunk.source} has no column {name!r}, named by "
-        raise DataError((problem, OptionValue(option), f"; it has {has}"))
+        raise missing_columns(chunk, [name], "named by ", OptionValue(option))
     return chunk.columns[name]
 
 
