@@ -1,4 +1,4 @@
-"""The command line: what it learns is what Python learns, once; and what it says when it cannot."""
+"""The command line: it learns each row once, like Python, and reports what it cannot do."""
 
 import bz2
 import gzip
@@ -49,7 +49,7 @@ def payments(rows=300, seed=0):
     )
 
 
-def learned(run, *more, files=("t.csv",), code=0):
+def learn_table(run, *more, files=("t.csv",), code=0):
     return run("learn", *files, "--label", "fraud", "--drop", "id", "-m", MODEL, *more, code=code)
 
 
@@ -98,7 +98,7 @@ def test_public_sets_by_command_line_equal_python(run, tmp_path, name):
 def test_categories_equal_one_hot_columns_in_python(run):
     frame = payments()
     frame.to_csv("t.csv", index=False)
-    done = learned(run)
+    done = learn_table(run)
     assert "t.csv: 300 rows" in done.err
     hot = pd.get_dummies(frame[["amount", "country"]], dtype=float)
     hot.columns = [c.replace("country_", "country=") for c in hot.columns]
@@ -119,9 +119,9 @@ def test_categories_equal_one_hot_columns_in_python(run):
 @pytest.mark.slow
 def test_nothing_is_learned_twice(run):
     payments().to_csv("t.csv", index=False)
-    learned(run)
+    learn_table(run)
     before = content()
-    done = learned(run)
+    done = learn_table(run)
     assert "nothing new, its 300 rows were already learned" in done.err
     assert content() == before
     done = run("learn", "t.csv", "-m", MODEL)  # options need not be repeated
@@ -144,13 +144,13 @@ def test_a_file_that_grew_has_only_its_new_rows_learned(run, ending):
         Path(f"t.{ending}").write_bytes(pack(text.encode()))
 
     write(300)
-    learned(run, files=[f"t.{ending}"])
+    learn_table(run, files=[f"t.{ending}"])
     write(500)
-    done = learned(run, files=[f"t.{ending}"])
+    done = learn_table(run, files=[f"t.{ending}"])
     assert "200 new rows after 300" in done.err
     grown = BalancedRidgeClassifier.load(MODEL)
     os.unlink(MODEL)
-    learned(run, files=[f"t.{ending}"])
+    learn_table(run, files=[f"t.{ending}"])
     at_once = BalancedRidgeClassifier.load(MODEL)
     np.testing.assert_allclose(grown.coef_, at_once.coef_, rtol=1e-10)
     np.testing.assert_array_equal(grown.class_count_, at_once.class_count_)
@@ -160,12 +160,12 @@ def test_a_file_that_grew_has_only_its_new_rows_learned(run, ending):
 def test_a_file_that_changed_is_an_error_that_names_it(run):
     payments().to_csv("t.csv", index=False)
     payments(50, seed=1).to_csv("u.csv", index=False)
-    learned(run)
+    learn_table(run)
     before = content()
     frame = payments()
     frame.loc[7, "amount"] += 1
     frame.to_csv("t.csv", index=False)
-    done = learned(run, files=["u.csv", "t.csv"], code=2)
+    done = learn_table(run, files=["u.csv", "t.csv"], code=2)
     assert "t.csv has changed: the 300 rows learned from it before are not as they were" in done.err
     assert content() == before
 
@@ -173,7 +173,7 @@ def test_a_file_that_changed_is_an_error_that_names_it(run):
 @pytest.mark.slow
 def test_a_changed_option_is_an_error_that_names_it(run):
     payments().to_csv("t.csv", index=False)
-    learned(run, "--ridge", "0.1", "--class-factor", "yes=3")
+    learn_table(run, "--ridge", "0.1", "--class-factor", "yes=3")
     before = content()
     for more, message in [
         (["--ridge", "0.2"], "--ridge is 0.2, but m.safetensors was learned with 0.1"),
@@ -188,9 +188,9 @@ def test_a_changed_option_is_an_error_that_names_it(run):
         (["--half-life", "9"], "--half-life is 9, but m.safetensors was learned with none"),
         (["--intercept", "free"], "--intercept is no, but m.safetensors was learned with yes"),
     ]:
-        assert message in learned(run, *more, code=2).err
+        assert message in learn_table(run, *more, code=2).err
     assert content() == before
-    learned(run, "--ridge", "0.1", "--class-factor", "yes=3")
+    learn_table(run, "--ridge", "0.1", "--class-factor", "yes=3")
 
 
 @pytest.mark.slow
@@ -198,30 +198,30 @@ def test_several_files_in_one_run_or_in_three(run):
     for k in range(3):
         payments(100, seed=k).to_csv(f"t{k}.csv", index=False)
     for k in range(3):
-        learned(run, files=[f"t{k}.csv"])
+        learn_table(run, files=[f"t{k}.csv"])
     one_by_one = content()
     os.unlink(MODEL)
-    learned(run, files=["t?.csv"])
+    learn_table(run, files=["t?.csv"])
     assert content() == one_by_one
 
 
 @pytest.mark.slow
 def test_the_same_rows_under_another_name_are_known_again(run):
     payments().to_csv("t.csv", index=False)
-    learned(run)
+    learn_table(run)
     before = content()
     Path("t.csv").rename("u.csv")
-    done = learned(run, files=["u.csv"])
+    done = learn_table(run, files=["u.csv"])
     assert "u.csv: nothing new, its 300 rows were already learned (known as t.csv)" in done.err
     assert content() == before
-    learned(run, "--allow-overlap", files=["u.csv"])
+    learn_table(run, "--allow-overlap", files=["u.csv"])
     assert BalancedRidgeClassifier.load(MODEL).class_count_.sum() == 600
 
 
 def test_paths_are_relative_to_the_model(run, tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     payments().to_csv("data/t.csv", index=False)
-    learned(run, files=["data/t.csv"])
+    learn_table(run, files=["data/t.csv"])
     assert list(TableModel.load(MODEL).records) == ["data/t.csv"]
     monkeypatch.chdir(tmp_path / "data")
     done = run("learn", "t.csv", "-m", tmp_path / MODEL)
@@ -231,12 +231,12 @@ def test_paths_are_relative_to_the_model(run, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_bad_rows_leave_the_model_file_as_it_was(run):
     payments().to_csv("t.csv", index=False)
-    learned(run)
+    learn_table(run)
     before = content()
     frame = payments(200, seed=1).astype({"amount": object})
     frame.loc[150, "amount"] = "a lot"
     frame.to_csv("u.csv", index=False)
-    done = learned(run, files=["u.csv"], code=2)
+    done = learn_table(run, files=["u.csv"], code=2)
     assert "u.csv, row 151: column 'amount' holds 'a lot', which is not a number" in done.err
     assert content() == before
     assert sorted(p.name for p in Path().iterdir()) == [MODEL, "t.csv", "u.csv"]
@@ -247,8 +247,10 @@ def test_rows_that_were_dropped_are_counted(run):
     frame = payments()
     frame.loc[[3, 5], "amount"] = np.nan
     frame.to_csv("t.csv", index=False)
-    assert "row 4: no value in column 'amount'" in learned(run, "--missing", "error", code=2).err
-    done = learned(run, "--missing", "drop")
+    assert (
+        "row 4: no value in column 'amount'" in learn_table(run, "--missing", "error", code=2).err
+    )
+    done = learn_table(run, "--missing", "drop")
     assert "300 rows, of which 2 with missing values were dropped" in done.err
     assert BalancedRidgeClassifier.load(MODEL).class_count_.sum() == 298
     done = run("predict", MODEL, "t.csv")
@@ -259,7 +261,7 @@ def test_rows_that_were_dropped_are_counted(run):
 
 def test_unknown_categories_are_counted_when_predicting(run):
     payments().to_csv("t.csv", index=False)
-    learned(run)
+    learn_table(run)
     payments(20, seed=2).assign(country="XX").to_csv("u.csv", index=False)
     done = run("predict", MODEL, "u.csv")
     assert (
@@ -274,7 +276,7 @@ def test_checkpoints_do_not_move_chunks(run):
     payments(1000).to_csv("t.csv", index=False)
     files = []
     for every in (1, 70, 128, 10**6):
-        learned(run, "--chunk-rows", "64", "--checkpoint-every", every)
+        learn_table(run, "--chunk-rows", "64", "--checkpoint-every", every)
         files.append(content())
         os.unlink(MODEL)
     assert len(set(files)) == 1
@@ -284,7 +286,7 @@ def test_weights_and_options_reach_the_model(run):
     frame = payments()
     frame["weight"] = np.arange(len(frame)) % 3
     frame.to_csv("t.csv", index=False)
-    learned(
+    learn_table(
         run, "--weight", "weight", "--ridge", "gcv", "--class-weight", "yes=5,no=1", "--scale",
         "none", "--intercept", "free", "--half-life", "100", "--pooled-rows", "7",
         "--multi-class", "lda",
@@ -305,12 +307,12 @@ def test_labels_that_are_numbers_have_costs_by_number(run):
     payments().assign(fraud=lambda f: (f["fraud"] == "yes").astype(int)).to_csv(
         "t.csv", index=False
     )
-    learned(run, "--class-factor", "1=2")
+    learn_table(run, "--class-factor", "1=2")
     assert BalancedRidgeClassifier.load(MODEL).class_factors == {1: 2.0}
     os.unlink(MODEL)
     assert (
         "--class-factor: unknown class 'yes' (classes: 0, 1)"
-        in learned(run, "--class-factor", "yes=2", code=2).err
+        in learn_table(run, "--class-factor", "yes=2", code=2).err
     )
 
 
@@ -468,10 +470,10 @@ def test_progress_is_for_terminals(start, tmp_path):
 def test_metrics_are_progressive_and_change_nothing(run):
     X, y = stream(2000, d=3)
     pd.DataFrame(X, columns=list("abc")).assign(fraud=y, id=0).to_csv("t.csv", index=False)
-    learned(run, "--chunk-rows", "100")
+    learn_table(run, "--chunk-rows", "100")
     without = content()
     os.unlink(MODEL)
-    learned(run, "--chunk-rows", "100", "--metrics", "m.jsonl", "--metrics-every", "500")
+    learn_table(run, "--chunk-rows", "100", "--metrics", "m.jsonl", "--metrics-every", "500")
     assert content() == without
     lines = [json.loads(line) for line in Path("m.jsonl").read_text().splitlines()]
     assert [line["rows"] for line in lines] == [500, 1000, 1500, 2000]
@@ -493,17 +495,17 @@ def test_metrics_are_progressive_and_change_nothing(run):
 def test_metrics_of_rows_that_were_lost_are_cut_off(run):
     payments(1000).to_csv("t.csv", index=False)
     options = ["--chunk-rows", "100", "--metrics", "m.jsonl", "--metrics-every", "100"]
-    learned(run, *options)
+    learn_table(run, *options)
     whole = Path("m.jsonl").read_text()
     payments(1000)[:400].to_csv("u.csv", index=False)
     os.unlink(MODEL)
     os.unlink("m.jsonl")
     Path("t.csv").write_text(Path("u.csv").read_text())
-    learned(run, *options)  # saved after 400 rows
+    learn_table(run, *options)  # saved after 400 rows
     payments(1000).to_csv("t.csv", index=False)
     with open("m.jsonl", "a") as file:
         file.write(f'{{"model": "{MODEL}", "rows": 500}}\n{{"mod')  # of a process that was killed
-    learned(run, *options)
+    learn_table(run, *options)
     rows = [json.loads(line)["rows"] for line in Path("m.jsonl").read_text().splitlines()]
     assert rows == [json.loads(line)["rows"] for line in whole.splitlines()]
 
@@ -514,7 +516,7 @@ def test_metrics_of_rows_that_were_lost_are_cut_off(run):
 @pytest.mark.slow
 def test_predictions_in_every_format(run):
     payments(100).to_csv("t.csv", index=False)
-    learned(run)
+    learn_table(run)
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--with-input").out))
     assert table.columns.tolist() == [
         "id", "amount", "country", "fraud", "prediction", "score",
@@ -538,7 +540,7 @@ def test_predictions_in_every_format(run):
 def test_alerts(run):
     X, y = stream(3000, d=2)
     pd.DataFrame(X, columns=["a", "b"]).assign(fraud=y, id=0).to_csv("t.csv", index=False)
-    learned(run)
+    learn_table(run)
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.8").out))
     assert (table["alert"] == (table["proba_balanced_1"] >= 0.8)).all()
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--alert-rate", "0.02").out))
@@ -558,7 +560,7 @@ def test_more_classes_have_a_score_each(run):
     pd.DataFrame(X, columns=["a", "b"]).assign(fraud=np.array(["u", "v", "w"])[y], id=0).to_csv(
         "t.csv", index=False
     )
-    learned(run)
+    learn_table(run)
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv").out))
     scores = table[["score_u", "score_v", "score_w"]].to_numpy()
     assert (np.array(["u", "v", "w"])[scores.argmax(axis=1)] == table["prediction"]).all()
@@ -566,7 +568,7 @@ def test_more_classes_have_a_score_each(run):
 
 def test_an_output_file_appears_whole_or_not_at_all(run):
     payments().to_csv("t.csv", index=False)
-    learned(run)
+    learn_table(run)
     Path("p.csv").write_text("old")
     Path("u.csv").write_text("amount,country\n1,DE\n2\n")
     run("predict", MODEL, "t.csv", "u.csv", "-o", "p.csv", code=2)
@@ -853,7 +855,7 @@ def test_a_model_saved_in_python_says_that_it_has_no_columns(run):
 
 @pytest.mark.slow
 def test_help_and_version(run, monkeypatch):
-    # Whoever runs the tests may have no shell among its parents.
+    # The process of the tests may have no shell among its parents.
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     assert run("--version").out == f"counterpoise {version('counterpoise')}\n"  # as installed
     for command in ([], ["learn"], ["predict"]):
@@ -929,7 +931,7 @@ def test_help_does_not_import_what_it_does_not_need():
 @pytest.mark.slow
 def test_what_a_command_did_not_load_can_be_had_later(run):
     payments(50).to_csv("t.csv", index=False)
-    learned(run)
+    learn_table(run)
     code = (
         f"{MAIN}\nimport sys; print({LOADED}, file=sys.stderr)\n"
         "import pandas, scipy.stats\n"
@@ -952,7 +954,7 @@ def test_without_the_extra_the_command_says_how_to_get_it():
 def test_a_report_without_matplotlib_names_the_extra(run):
     """In a process that finds no matplotlib."""
     payments().to_csv("t.csv", index=False)
-    learned(run)
+    learn_table(run)
     program = f"import sys; sys.modules['matplotlib'] = None\n{MAIN}"
     done = subprocess.run(
         [sys.executable, "-c", program, "evaluate", MODEL, "t.csv", "--report", "r.html"],
@@ -965,7 +967,7 @@ def test_a_report_without_matplotlib_names_the_extra(run):
 
 def test_a_read_only_folder_is_one_clear_error(run):
     payments().to_csv("t.csv", index=False)
-    done = learned(run)
+    done = learn_table(run)
     done = run("learn", "t.csv", "--label", "fraud", "-m", "/proc/m.safetensors", code=1)
     assert len(done.err.splitlines()) == 1
 
@@ -1059,7 +1061,7 @@ def test_spoilt_input_is_refused_or_learned(tmp_path, ending, seed):
 @pytest.mark.parametrize("features", [(), ("--feature-map", "poly2"), ("--feature-map", "auto")])
 def test_predict_imports_nothing_that_a_row_does_not_need(run, features):
     payments().to_csv("t.csv", index=False)
-    learned(run, *features)
+    learn_table(run, *features)
     payments(1, seed=1).drop(columns="fraud").to_csv("one.csv", index=False)
     slow = ("sklearn", "pandas", "scipy.stats")
     program = (

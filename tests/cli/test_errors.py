@@ -203,7 +203,7 @@ def test_all_columns_that_a_table_does_not_have_are_named(run, model):
 
 
 def test_the_help_has_an_example_and_no_python_types(run, monkeypatch):
-    """Of every command, at 80 columns: no line is longer, and no option of Python is named."""
+    """Read every help page at 80 columns: lines fit, and no option of Python is named."""
     monkeypatch.setenv("COLUMNS", "80")
     names = [[name] for name in COMMANDS] + [["ledger", one] for one in LEDGER_COMMANDS]
     for name in names:

@@ -1,4 +1,4 @@
-"""What a terminal shows: text of others is text, tables are whole, closed streams do no harm."""
+"""Output on a terminal: untrusted text has no effect, tables are whole, streams may be closed."""
 
 import os
 import pty
@@ -12,7 +12,7 @@ from fork_server import MAIN
 
 from counterpoise.errors import printable
 
-# Markup of rich, a colour, a link, a cursor that moves, and a line that pretends to be ours.
+# Markup of rich, a color, a link, a cursor that moves, and a line that pretends to be ours.
 NASTY = [
     "[/x]",
     "\x1b[35;7mred",
@@ -148,7 +148,7 @@ def test_closed_streams_do_no_harm(forks, tmp_path, closed):
         if ">&-" not in closed.replace("2>&-", ""):
             assert done.returncode == 0
             assert done.stdout
-        else:  # what was asked for cannot be given
+        else:  # the requested output cannot be written
             assert done.returncode == 1
             assert "2>&-" in closed or "standard output: Bad file descriptor" in done.stderr
         assert "Traceback" not in done.stderr

@@ -200,11 +200,11 @@ def test_single_rows_and_predictions_of_a_warm_up_fit_the_maps_a_few_times(monke
     one, calls = chooser().partial_fit(X[:20], y[:20]), []
     learn = State.learn
 
-    def counted(self, *args, **kwargs):
+    def count_call(self, *args, **kwargs):
         calls.append(self)
         return learn(self, *args, **kwargs)
 
-    monkeypatch.setattr(State, "learn", counted)
+    monkeypatch.setattr(State, "learn", count_call)
     for i in range(20, 255):
         one.predict(X[i : i + 1])
         one.partial_fit(X[i : i + 1], y[i : i + 1])

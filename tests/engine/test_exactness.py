@@ -1,4 +1,4 @@
-"""Streamed = batch: scikit-learn's RidgeClassifier with all rows in memory is the judge."""
+"""Streamed = batch: the reference is scikit-learn's RidgeClassifier with all rows in memory."""
 
 from fractions import Fraction
 
@@ -18,7 +18,7 @@ INTERCEPTS = {
 }
 
 
-def streamed(X, y, chunk=37, **options):
+def fit_in_chunks(X, y, chunk=37, **options):
     model = BalancedRidgeClassifier(**options)
     for i in range(0, len(y), chunk):
         model.partial_fit(X[i : i + chunk], y[i : i + chunk])
@@ -45,7 +45,7 @@ def test_random_streams_with_a_class_that_comes_late(classes, scale, intercept):
     X, y = X[order], y[order]
     assert classes - 1 not in y[: int(0.9 * len(y))]
     for ridge in ("auto", 1e-4):
-        model = streamed(X, y, ridge=ridge, scale=scale, **INTERCEPTS[intercept])
+        model = fit_in_chunks(X, y, ridge=ridge, scale=scale, **INTERCEPTS[intercept])
         batch = batch_scores(X, y, X, None if ridge == "auto" else ridge, scale, intercept)
         assert_close(center_scores(model.decision_function(X)), batch)
 
@@ -54,7 +54,7 @@ def test_random_streams_with_a_class_that_comes_late(classes, scale, intercept):
 @pytest.mark.parametrize("classes", [3, 10])
 def test_each_class_against_a_balanced_rest(classes, intercept):
     X, y = stream(2000, 8, classes, minority=0.08, seed=classes)
-    model = streamed(X, y, ridge=1e-2, multi_class="ovr", **INTERCEPTS[intercept])
+    model = fit_in_chunks(X, y, ridge=1e-2, multi_class="ovr", **INTERCEPTS[intercept])
     batch = batch_scores(X, y, X, 1e-2, "standard", intercept, "ovr")
     assert_close(model.decision_function(X), batch)
 
@@ -71,7 +71,7 @@ REAL = {
 def test_real_streams(name, intercept):
     X, y = REAL[name](return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
-    model = streamed(X[order], y[order], **INTERCEPTS[intercept])
+    model = fit_in_chunks(X[order], y[order], **INTERCEPTS[intercept])
     batch = batch_scores(X, y, X, None, "standard", intercept)
     assert_close(center_scores(model.decision_function(X)), batch)
 
@@ -80,7 +80,7 @@ def test_real_streams(name, intercept):
 @pytest.mark.parametrize("name", ["ozone-eight", "spambase", "pima-diabetes", "statlog-german"])
 def test_sets_of_the_paper(name, intercept):
     X, y = data_set(name)
-    model = streamed(X, y, 100, **INTERCEPTS[intercept])
+    model = fit_in_chunks(X, y, 100, **INTERCEPTS[intercept])
     assert_close(model.decision_function(X), batch_scores(X, y, X, intercept=intercept))
 
 
@@ -91,7 +91,7 @@ def test_coefficients_are_those_of_the_batch_solver_in_input_units():
     design = np.column_stack([np.ones(len(X)), scaler.transform(X)])
     weight = 1.0 / np.bincount(y)[y]
     w = batch.fit(design, 2.0 * y - 1.0, sample_weight=weight).coef_
-    model = streamed(X, y)
+    model = fit_in_chunks(X, y)
     assert_close(model.coef_[0], w[1:] / scaler.scale_)
     assert_close(model.intercept_[0], w[0] - w[1:] @ (scaler.mean_ / scaler.scale_))
 
@@ -111,7 +111,7 @@ def test_without_class_weights_it_is_ridge_regression_on_plus_and_minus_one():
     Z = StandardScaler().fit_transform(X)
     design = np.column_stack([np.ones(len(Z)), Z])
     ridge = Ridge(alpha=3.0, fit_intercept=False, solver="cholesky").fit(design, 2 * y - 1)
-    model = streamed(X, y, class_weight=None)
+    model = fit_in_chunks(X, y, class_weight=None)
     assert_close(model.decision_function(X), ridge.predict(design))
 
 
@@ -151,7 +151,7 @@ def test_a_constant_feature_at_any_offset_is_constant_and_a_varying_one_is_not()
     y = (X[:, 0] + 0.5 * rng.standard_normal(500) > 1).astype(int)
     X[:, 1] = 0.1
     far = X + [0.0, 1e9, 1e8]
-    model, near = streamed(far, y), streamed(X, y)
+    model, near = fit_in_chunks(far, y), fit_in_chunks(X, y)
     assert model.coef_[0, 1] == 0.0
     # 1e8 + x keeps eight digits of x.
     assert_close(model.coef_[0], near.coef_[0], 1e-6)
@@ -160,7 +160,7 @@ def test_a_constant_feature_at_any_offset_is_constant_and_a_varying_one_is_not()
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 def test_an_offset_without_scaling_keeps_its_digits(intercept):
-    """Exact rationals are the judge: in doubles the batch solver itself loses what is tested."""
+    """The reference uses exact rationals: the batch solver in doubles loses these digits."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((80, 3)) + 1e6
     y = (X[:, 0] - 1e6 + 0.5 * rng.standard_normal(80) > 0.5).astype(int)
@@ -173,7 +173,7 @@ def test_an_offset_without_scaling_keeps_its_digits(intercept):
     alpha = np.array([Fraction(1, int(n)) for n in np.bincount(y)])[y]
     R = (phi * alpha[:, None]).T @ phi + np.diag(penalty)
     z = phi.T @ (alpha * np.where(y == 1, 1, -1))
-    model = streamed(X, y, scale=None, **INTERCEPTS[intercept])
+    model = fit_in_chunks(X, y, scale=None, **INTERCEPTS[intercept])
     assert_close(model.decision_function(X), (phi @ gauss(R, z)).astype(float), 1e-9)
 
 

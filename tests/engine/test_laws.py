@@ -26,7 +26,7 @@ widths = st.integers(1, 5)
 
 
 def assert_same(one, two, tolerance=1e-11):
-    """Equal moments, class by class, whatever the order of the classes and the anchors."""
+    """Compare moments class by class, independent of the order of the classes and the anchors."""
     seen = [{label: k for k, label in enumerate(m.labels.tolist()) if m.n[k]} for m in (one, two)]
     assert set(seen[0]) == set(seen[1])
     spread = 1.0 + np.sqrt(
@@ -45,14 +45,14 @@ def assert_same(one, two, tolerance=1e-11):
         assert (np.abs(one.C[i] - two.C[j]) <= allowed).all()
 
 
-def concatenated(one, two):
+def concatenate(one, two):
     return tuple(np.concatenate(pair) for pair in zip(one, two, strict=True))
 
 
 @given(st.data(), widths)
 def test_merging_equals_having_seen_both(data, d):
     one, two = data.draw(labelled_samples(d)), data.draw(labelled_samples(d))
-    assert_same(Moments.of(*one) + Moments.of(*two), Moments.of(*concatenated(one, two)))
+    assert_same(Moments.of(*one) + Moments.of(*two), Moments.of(*concatenate(one, two)))
 
 
 @given(st.data(), widths)
@@ -109,7 +109,7 @@ def test_fading_is_a_weight_by_age(sample, half_life):
 def test_fading_does_not_depend_on_the_chunks(data, d, half_life):
     one, two = data.draw(labelled_samples(d)), data.draw(labelled_samples(d))
     parts = [Moments.of(*part, half_life=half_life) for part in (one, two)]
-    whole = Moments.of(*concatenated(one, two), half_life=half_life)
+    whole = Moments.of(*concatenate(one, two), half_life=half_life)
     assert_same(parts[0].append(parts[1], Decay.parse(half_life)), whole)
 
 
@@ -128,7 +128,7 @@ def test_growing_is_a_feature_that_was_zero(sample, more):
     assert_same(with_features(Moments.of(X, y), 3 + more), Moments.of(wide, y))
     assert_same(
         with_features(Moments.of(X, y), 3 + more) + Moments.of(wide + 1.0, y),
-        Moments.of(*concatenated((wide, y), (wide + 1.0, y))),
+        Moments.of(*concatenate((wide, y), (wide + 1.0, y))),
     )
 
 
@@ -167,7 +167,7 @@ def test_moments_are_values_that_share_nothing(sample):
 @pytest.mark.parametrize("calls", [1e30, -1e30], ids=["filled", "as they are"])
 @given(labelled_samples(d=4, weighted=True), st.floats(0.0, 1.0))
 def test_sparse_rows_give_the_moments_of_dense_ones(calls, sample, filled):
-    """Whether it pays to fill the zeros in or not: the price of a call decides."""
+    """Compare both methods: the estimated time of a call decides whether zeros are filled in."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(class_rows, "NS_PER_CALL", calls)
         both_give_the_same(sample, filled)
@@ -236,7 +236,7 @@ OPTIONS = [
 ]
 
 
-def learned(chunks, **options):
+def learn_chunks(chunks, **options):
     model = BalancedRidgeClassifier(**options)
     for chunk in chunks:
         model.partial_fit(*chunk)
@@ -257,15 +257,15 @@ def test_any_order_and_any_chunks_give_one_model(options, seed, classes, at):
     X, y = stream(200, 4, classes, seed=seed)
     order = np.random.default_rng(seed).permutation(200)
     chunks = [c for c in cut(X[order], y[order], sorted(at)) if len(c[1])]
-    assert_same_model(learned(chunks, **options), learned([(X, y)], **options))
+    assert_same_model(learn_chunks(chunks, **options), learn_chunks([(X, y)], **options))
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @given(seed=st.integers(0, 1000), classes=st.integers(2, 4), at=st.integers(1, 199))
 def test_a_merged_model_has_seen_both_streams(options, seed, classes, at):
     X, y = stream(200, 4, classes, seed=seed)
-    one, two = (learned([chunk], **options) for chunk in cut(X, y, [at]))
-    assert_same_model(one.merge(two), learned([(X, y)], **options))
+    one, two = (learn_chunks([chunk], **options) for chunk in cut(X, y, [at]))
+    assert_same_model(one.merge(two), learn_chunks([(X, y)], **options))
 
 
 @pytest.mark.parametrize("options", OPTIONS[:-1], ids=str)
@@ -273,16 +273,18 @@ def test_a_merged_model_has_seen_both_streams(options, seed, classes, at):
 def test_what_is_unlearned_was_never_learned(options, seed, classes, at):
     X, y = stream(200, 4, classes, seed=seed)
     (kept, gone) = cut(X, y, [at])
-    assert_same_model(learned([kept, gone], **options).unlearn(*gone), learned([kept], **options))
+    assert_same_model(
+        learn_chunks([kept, gone], **options).unlearn(*gone), learn_chunks([kept], **options)
+    )
 
 
 @given(seed=st.integers(0, 1000), at=st.integers(50, 150), half_life=st.floats(5, 500))
 def test_a_fading_model_does_not_depend_on_the_chunks(seed, at, half_life):
     X, y = stream(200, 4, 3, seed=seed)
     chunks = cut(X, y, [at])
-    whole = learned([(X, y)], half_life=half_life)
-    assert_same_model(learned(chunks, half_life=half_life), whole)
-    one, two = (learned([chunk], half_life=half_life) for chunk in chunks)
+    whole = learn_chunks([(X, y)], half_life=half_life)
+    assert_same_model(learn_chunks(chunks, half_life=half_life), whole)
+    one, two = (learn_chunks([chunk], half_life=half_life) for chunk in chunks)
     assert_same_model(one.merge(two), whole)
 
 

@@ -1,4 +1,4 @@
-"""Candidates with quadratic boundaries: other looks at the moments of the linear one."""
+"""Candidates with quadratic boundaries: other solutions from the moments of the linear one."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def spread(rows=800, seed=0, classes=2):
     return rng.standard_normal((rows, 4)) * (1.0 + 2.0 * y[:, None]), y
 
 
-def shifted(rows=800, seed=0):
+def make_shifted_classes(rows=800, seed=0):
     """Classes of the same covariance, apart by their means."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, rows)
@@ -73,7 +73,7 @@ def test_classes_of_their_own_spread_are_told_apart_by_quadratic_boundaries(clas
 
 @pytest.mark.parametrize("seed", range(5))
 def test_classes_of_the_same_spread_stay_linear(seed):
-    one = AutoClassifier(candidates=POOLED).fit(*shifted(seed=seed))
+    one = AutoClassifier(candidates=POOLED).fit(*make_shifted_classes(seed=seed))
     assert one.best_.pooled_rows != 10.0
 
 

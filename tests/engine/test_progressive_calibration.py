@@ -151,7 +151,7 @@ def test_fit_on_a_frame_does_not_depend_on_the_order_of_rows():
 
 
 def test_few_different_rows_are_spread_over_all_folds():
-    """A single truth value: a model without one of its values could not be scored by it."""
+    """The feature is one boolean: a model without one of its values could not score that value."""
     rng = np.random.default_rng(0)
     x = rng.integers(0, 2, 2000)
     y = (rng.random(2000) < np.where(x == 1, 0.3, 0.05)).astype(int)
@@ -242,7 +242,7 @@ def test_a_base_rate_that_falls_is_not_an_order():
 # Classes that decay to nothing
 
 
-def clocked():
+def make_clocked_table():
     """A class that is not seen any more, and one row of a mistyped year."""
     frame = table(300)
     frame["at"] = pd.date_range("2024-01-01", periods=len(frame), freq="h").astype(str)
@@ -253,7 +253,7 @@ def clocked():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the latest row is of 2204")
 def test_a_class_that_has_decayed_loses_its_counts_and_the_file_can_be_loaded(run):
-    frame, late = clocked()
+    frame, late = make_clocked_table()
     frame.to_csv("t.csv", index=False)
     late.to_csv("late.csv", index=False)
     words = ["--label", "y", "-m", "m.st"]
@@ -271,7 +271,7 @@ def test_a_class_that_has_decayed_loses_its_counts_and_the_file_can_be_loaded(ru
 @pytest.mark.filterwarnings("ignore:the latest row is of 2204")
 @pytest.mark.parametrize("kind", ["arrays", "events"])
 def test_a_class_that_has_decayed_loses_its_counts_in_python(kind, tmp_path):
-    frame, late = clocked()
+    frame, late = make_clocked_table()
     both = pd.concat([frame, late])
     t = pd.to_datetime(both["at"]).astype("datetime64[s]").to_numpy()
     t = t.astype(np.int64).astype(float)

@@ -28,7 +28,7 @@ def test_intervals_hold_the_true_weights(way):
     "params", [{}, {"class_weight": None, "ridge": 0.5}, {"class_factors": {1: 4.0}}]
 )
 def test_errors_are_how_far_weights_spread(params):
-    """Against the spread of the weights of many streams, which knows no formula."""
+    """Compare with the deviation of the weights of many streams, which needs no formula."""
     rng = np.random.default_rng(0)
     weights, errors = [], []
     for _ in range(300):
@@ -39,7 +39,7 @@ def test_errors_are_how_far_weights_spread(params):
         found = model.summary()
         weights.append(model.coef_[0])
         errors.append(found.errors[0] / found.scale)
-    # A deviation of 300 values is known to 4 %; three of those.
+    # The standard error of a deviation of 300 values is 4%: allow three.
     ratio = np.mean(errors, axis=0) / np.std(weights, axis=0)
     np.testing.assert_allclose(ratio, 1.0, atol=0.13)
 

@@ -35,8 +35,8 @@ MAPS = [
 ]  # choosers: see below
 
 
-def predicted(run, file):
-    """What predict says of every row."""
+def read_predictions(run, file):
+    """Return the output of predict for every row."""
     return pd.read_csv(io.StringIO(run("predict", "m.st", file).out), keep_default_na=True)
 
 
@@ -48,9 +48,9 @@ def scores_in(table):
 
 
 def assert_odds(table, found):
-    """Both probabilities, balanced and of the stream, as predict tells them.
+    """Compare both probabilities, balanced and of the stream, with the output of predict.
 
-    Odds of e^50 are told by rounding alone: what is next to certain may differ by 1e-12.
+    Odds of e^50 are at the limit of rounding: probabilities near 1 may differ by 1e-12.
     """
     for kind, p in zip(("proba_balanced_", "proba_stream_"), found, strict=True):
         own = table[[c for c in table.columns if c.startswith(kind)]].to_numpy()
@@ -82,8 +82,8 @@ def onnx_outputs(frame):
 
 
 def assert_onnx_agrees(run, file, frame=None):
-    """ONNX says what predict says, which is returned."""
-    table = predicted(run, file)
+    """Compare the output of ONNX with that of predict, and return the latter."""
+    table = read_predictions(run, file)
     labels, scores = table["prediction"].to_numpy(), scores_in(table)
     run("export", "m.st", "-o", "m.onnx")
     label, score, odds = onnx_outputs(pd.read_csv(file) if frame is None else frame)
@@ -109,7 +109,7 @@ def assert_exports_agree(run, file):
 
 
 def by_hand(told, f):
-    """Both probabilities of scores, as the JSON says."""
+    """Compute both probabilities of scores with the numbers of the JSON."""
     g = np.hstack([-f / 2, f / 2]) if f.shape[1] == 1 else np.nan_to_num(f, neginf=0.0)
     found = []
     for kind in ("balanced", "stream"):
@@ -136,7 +136,7 @@ def by_hand(told, f):
     return found
 
 
-def bundled(name):
+def load_bundled_set(name):
     """At most 300 rows and 8 features of one of scikit-learn's own sets."""
     X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
     if name == "diabetes":
@@ -149,7 +149,7 @@ def bundled(name):
 @pytest.mark.parametrize("features", MAPS)
 @pytest.mark.parametrize("name", ["iris", "wine", "digits", "diabetes", "breast_cancer"])
 def test_exports_agree_with_predict_for_every_map(run, name, features):
-    X, y = bundled(name)
+    X, y = load_bundled_set(name)
     table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
     table.assign(target=y).to_csv("all.csv", index=False)
     learn(run, "m.st", "all.csv", more=[] if features == "linear" else ["--feature-map", features])
@@ -179,7 +179,7 @@ def test_far_from_zero_no_digit_is_lost(run, features):
     if features == "linear":
         model = BalancedRidgeClassifier.load("m.st")
         plain = X @ model.coef_.T + model.intercept_
-        assert np.abs(plain - scores_in(predicted(run, "far.csv"))).max() > 1e-8
+        assert np.abs(plain - scores_in(read_predictions(run, "far.csv"))).max() > 1e-8
     assert_exports_agree(run, "far.csv")
 
 
@@ -339,7 +339,7 @@ def test_exports_know_odd_names_and_types(run):
     frame["remainder"] = np.random.default_rng(2).choice([1, 2, 3], 60)
     frame.replace({True: "true", False: "false"}).to_csv("one.csv", index=False)
     learn(run, "m.st", "one.csv", more=["--categorical", "remainder"])
-    table = predicted(run, "one.csv")
+    table = read_predictions(run, "one.csv")
     labels, scores = table["prediction"].to_numpy(), scores_in(table)
     run("export", "m.st", "-o", "m.joblib")
     pipeline = joblib.load("m.joblib")
@@ -445,7 +445,7 @@ def test_densities_in_json_are_the_scores(run, classes):
         ]
     )
     f = q[:, 1:] - q[:, :1] if classes == 2 else q
-    np.testing.assert_allclose(f, scores_in(predicted(run, "all.csv")), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(f, scores_in(read_predictions(run, "all.csv")), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.slow
@@ -476,7 +476,7 @@ def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pool
     )
     np.testing.assert_allclose(score, f, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(build_pipeline(stored).predict(table), label)
-    replace(stored, recent=None).save("m.st")  # which knows three classes
+    replace(stored, recent=None).save("m.st")  # which has learned three classes
     found = json.loads(run("export", "m.st").out, parse_constant=pytest.fail)
     if pooled_rows is None:
         assert [value is None for value in found["intercept"]] == [True, False, False, False, True]

@@ -94,7 +94,7 @@ def test_rows_learned_together_can_be_unlearned_one_by_one(name):
 
 
 def test_the_last_rows_of_a_class_may_differ_by_rounding_only():
-    """As they do where a map was computed on another machine."""
+    """Rounding differs where a map was computed on another machine."""
     whole = BalancedRidgeClassifier().fit(X, Y)
     rare = X[Y == 1]
     labels = np.ones(len(rare), dtype=int)
@@ -476,10 +476,10 @@ def test_a_map_that_was_given_comes_back_as_given(tmp_path):
     again = BalancedRidgeClassifier.load(tmp_path / "m.safetensors")
     assert isinstance(again.feature_map, FittedMap)
     assert again.feature_map == one.feature_map
-    assert_same_model(again.merge(one), model(one.feature_map).fit(*doubled()))
+    assert_same_model(again.merge(one), model(one.feature_map).fit(*repeat_all_rows()))
 
 
-def doubled():
+def repeat_all_rows():
     return np.concatenate([X, X]), np.concatenate([Y, Y])
 
 
@@ -489,7 +489,7 @@ def test_the_file_of_a_linear_model_has_no_map():
     assert "map" not in contents.facts
 
 
-def tampered(change):
+def make_changed_contents(change):
     contents = from_bytes(to_bytes(model("rff:20").fit(X[:100], Y[:100])._contents()))
     change(contents)
     return contents
@@ -523,7 +523,7 @@ def tampered(change):
 )
 def test_a_file_with_a_map_that_cannot_be_is_refused(change):
     with pytest.raises((ModelFileError, ValueError, KeyError)):
-        BalancedRidgeClassifier._from_contents(tampered(change))
+        BalancedRidgeClassifier._from_contents(make_changed_contents(change))
 
 
 def test_a_fixed_map_goes_to_another_model():

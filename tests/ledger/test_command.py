@@ -1,4 +1,4 @@
-"""The commands of a ledger say what its methods return, and write files that others take."""
+"""The commands of a ledger print what its methods return, and write files for other programs."""
 
 import json
 import sqlite3

@@ -22,7 +22,7 @@ KEYS = {"label": "fraud", "timestamp": "at", "by": "country"}
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def ledger_and_answers(tmp_path_factory):
     """A ledger of 14 days in which rows were removed, and what it answers."""
     folder = tmp_path_factory.mktemp("made")
     (table,), _ = a_year(days=14, rows=25)
@@ -35,8 +35,8 @@ def made(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
-def test_a_changed_byte_is_refused_or_has_no_effect(made, tmp_path, seed):
-    path, answers = made
+def test_a_changed_byte_is_refused_or_has_no_effect(ledger_and_answers, tmp_path, seed):
+    path, answers = ledger_and_answers
     bad = tmp_path / "l"
     bad.write_bytes(mutate_bytes(path.read_bytes(), random.Random(seed)))
     for name, found in ledger_answers(bad).items():
@@ -45,8 +45,8 @@ def test_a_changed_byte_is_refused_or_has_no_effect(made, tmp_path, seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_changed_field_row_or_table_is_refused_or_not_read(made, tmp_path, name):
-    path, answers = made
+def test_a_changed_field_row_or_table_is_refused_or_not_read(ledger_and_answers, tmp_path, name):
+    path, answers = ledger_and_answers
     bad = tmp_path / "l"
     shutil.copy(path, bad)
     change_ledger(bad, name, random.Random(name))
@@ -60,25 +60,27 @@ def test_a_changed_field_row_or_table_is_refused_or_not_read(made, tmp_path, nam
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEALED)
 @pytest.mark.parametrize("seed", range(3))
-def test_a_changed_ledger_with_a_right_digest_ends_in_no_other_error(made, tmp_path, name, seed):
+def test_a_changed_ledger_with_a_right_digest_ends_in_no_other_error(
+    ledger_and_answers, tmp_path, name, seed
+):
     bad = tmp_path / "l"
-    shutil.copy(made[0], bad)
+    shutil.copy(ledger_and_answers[0], bad)
     change_ledger(bad, name, random.Random(seed))
     reseal(bad)
     ledger_answers(bad)  # raises all other errors
 
 
-def test_a_sound_ledger_passes_its_check(made, run):
-    path, _ = made
+def test_a_sound_ledger_passes_its_check(ledger_and_answers, run):
+    path, _ = ledger_and_answers
     with Ledger.open(path) as ledger:
         cells = ledger.summary()["cells"]
         assert ledger.check() == cells
     assert f"{cells} cells are as they were written" in run("ledger", "check", path).err
 
 
-def test_a_damaged_ledger_fails_its_check(made, run, tmp_path):
+def test_a_damaged_ledger_fails_its_check(ledger_and_answers, run, tmp_path):
     bad = tmp_path / "bad"
-    shutil.copy(made[0], bad)
+    shutil.copy(ledger_and_answers[0], bad)
     base = sqlite3.connect(bad)
     base.execute("DELETE FROM cells WHERE segment = -1 AND start = (SELECT MAX(start) FROM cells)")
     base.commit()
@@ -87,9 +89,11 @@ def test_a_damaged_ledger_fails_its_check(made, run, tmp_path):
     assert "bad is not a ledger, or is damaged" in done.err
 
 
-def test_totals_that_are_not_sums_fail_the_check_even_with_right_checksums(made, tmp_path):
+def test_totals_that_are_not_sums_fail_the_check_even_with_right_checksums(
+    ledger_and_answers, tmp_path
+):
     bad = tmp_path / "l"
-    shutil.copy(made[0], bad)
+    shutil.copy(ledger_and_answers[0], bad)
     with Ledger.open(bad) as ledger:
         file, index = ledger._file, ledger._snapshot.index
         cells = index.cells

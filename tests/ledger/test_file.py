@@ -185,31 +185,33 @@ def test_a_process_killed_while_merging_buckets_can_merge_them_again(forks, tmp_
 # Bad input
 
 
-def changed(table, name, values):
+def set_values(table, name, values):
     return table.set_column(table.column_names.index(name), name, pa.array(values))
 
 
 def texts(table, row, value):
     at = [str(one) for one in table["at"].to_pylist()]
     at[row] = value
-    return changed(table, "at", at)
+    return set_values(table, "at", at)
 
 
 BAD = {
     "a time that is none": (lambda t: texts(t, 5, "soon"), "row 6: column 'at' holds 'soon'"),
     "no time": (lambda t: texts(t, 5, None), "row 6: no value in column 'at', the time of the row"),
     "milliseconds": (
-        lambda t: changed(t, "at", t["at"].cast(pa.timestamp("ms")).cast("int64").to_numpy() * 1.0),
+        lambda t: set_values(
+            t, "at", t["at"].cast(pa.timestamp("ms")).cast("int64").to_numpy() * 1.0
+        ),
         r"row 1: time 1.7.*e.12 in column 'at' is beyond the year 9999",
     ),
     "no column of time": (lambda t: t.drop_columns("at"), "has no column 'at', the time"),
     "no segment": (lambda t: t.drop_columns("country"), "has no column 'country', a segment"),
     "many segments": (
-        lambda t: changed(t, "country", [f"c{i}" for i in range(len(t))]),
+        lambda t: set_values(t, "country", [f"c{i}" for i in range(len(t))]),
         "column 'country' has more than 1,000 values, each of them a segment; make segments of",
     ),
     "no number": (
-        lambda t: changed(t, "amount", ["1"] * (len(t) - 1) + ["much"]), "column 'amount' holds"
+        lambda t: set_values(t, "amount", ["1"] * (len(t) - 1) + ["much"]), "column 'amount' holds"
     ),
 }  # fmt: skip
 
@@ -327,10 +329,10 @@ WAITING = """
 import os, time
 from counterpoise import Ledger
 from counterpoise.ledger import storage
-def told(seconds, sleep=time.sleep):
+def announce_sleep(seconds, sleep=time.sleep):
     os.write(1, b"waits\\n")
     sleep(seconds)
-storage.time.sleep = told
+storage.time.sleep = announce_sleep
 with Ledger.open("l", label="y", timestamp="at", wait=60) as ledger:
     print(ledger.learn({"at": ["2024-01-01", "2024-01-02"], "x": [1.0, 2.0], "y": [0, 1]}))
 """
@@ -371,7 +373,7 @@ def test_a_ledger_that_goes_while_another_opens_it_is_a_new_one(tmp_path, monkey
 def test_a_full_disk_leaves_a_ledger_as_it_was(ledger, table, tmp_path):
     before = contents(tmp_path / "l")
     ledger._file._base().execute("PRAGMA max_page_count = 1")  # SQLite's own way to be full
-    more = changed(table, "at", table["at"].to_numpy() + np.timedelta64(300, "D"))
+    more = set_values(table, "at", table["at"].to_numpy() + np.timedelta64(300, "D"))
     with pytest.raises(OSError, match="No space left on device"):
         ledger.learn(more)
     ledger._file._base().execute("PRAGMA max_page_count = 1000000")
@@ -384,7 +386,7 @@ def test_missing_numbers_are_imputed_as_in_a_model_file(tmp_path, table, run):
     values = table["age"].to_numpy().copy()
     values[5::7] = np.nan
     path = tmp_path / "t.csv"
-    pa.csv.write_csv(changed(table, "age", pa.array(values, from_pandas=True)), path)
+    pa.csv.write_csv(set_values(table, "age", pa.array(values, from_pandas=True)), path)
     run("learn", path, "--label", "fraud", "--drop", "at", "--no-calibrate", "-m", "m")
     with Ledger.open(tmp_path / "l", **KEYS) as ledger:
         ledger.learn(path)

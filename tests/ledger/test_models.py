@@ -1,6 +1,6 @@
 """The model of any selection is the one that a fresh classifier learns from just those rows.
 
-benchmarks/proofs/ledger.py asks for 200 selections of each set.
+benchmarks/proofs/ledger.py requests 200 selections of each set.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ def check_selections(ledger, beside, count, seed):
         model = ledger.model(**named, **options)
         fresh = beside.fresh(weight, **options)
         assert model.classes_.tolist() == fresh.classes_.tolist()
-        # sums of at most 2**53 ones are exact; faded ones are not
+        # sums of at most 2**53 ones are exact; decayed ones are not
         assert np.allclose(model.class_count_, fresh.class_count_, rtol=1e-12, atol=0.0)
         same_weights(model, beside.names, fresh, beside.X[weight > 0])
         checked += 1

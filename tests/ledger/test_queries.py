@@ -34,7 +34,7 @@ def loss_of(fresh, X, y):
     return np.mean([squares[y == label].mean() for label in fresh.classes_])
 
 
-def placed(names, beside):
+def find_indices(names, beside):
     return [beside.names.index(name) for name in names]
 
 
@@ -65,7 +65,7 @@ def test_sets_solved_at_once_are_solved_like_one(year, options):
     lines = solve_series(series.sum(W), solver_options(options))
     for w, coef, offset in zip(W, lines.coef, lines.offset, strict=True):
         fresh = beside.fresh(w[beside.day - beside.day.min()], **options)
-        order = placed(ledger.features, beside)
+        order = find_indices(ledger.features, beside)
         unit = beside.X.std(axis=0)[order]
         assert np.abs((coef[0] - fresh.coef_[0][order]) * unit).max() < 1e-9
         constant = offset[0] - coef[0] @ series.anchor
@@ -99,7 +99,7 @@ def test_a_backtest_is_that_of_the_rows(year):
             X = beside.X
             if way.features == "amounts":
                 some = [n for n in beside.names if n == "amount" or n.startswith("country")]
-                X = X[:, placed(some, beside)]
+                X = X[:, find_indices(some, beside)]
             fresh = BalancedRidgeClassifier(ridge=way.ridge)
             fresh.fit(X[weight > 0], beside.y[weight > 0], weight[weight > 0])
             test = (day >= first) & (day < first + 7)
@@ -144,7 +144,7 @@ def test_tests_of_features_are_those_of_scipy(year):
     assert found.count.sum() == len(beside.y)
 
 
-def learned(path, parts):
+def learn_days(path, parts):
     """A ledger of days, each with rows of class 0 and of class 1."""
     ledger = Ledger.open(path, label="y", timestamp="at")
     X = np.vstack([rows for part in parts for rows in part])
@@ -158,7 +158,7 @@ def learned(path, parts):
 def test_hotelling_and_the_likelihood_ratio_are_their_formulas(tmp_path):
     rng = np.random.default_rng(0)
     parts = [(rng.standard_normal((300, 4)), rng.standard_normal((80, 4))) for _ in range(2)]
-    with learned(tmp_path / "l", parts) as ledger:
+    with learn_days(tmp_path / "l", parts) as ledger:
         found = ledger.compare({"until": "1970-01-02"}, {"since": "1970-01-02"})
     for k in (0, 1):
         one, two = parts[0][k], parts[1][k]
@@ -231,7 +231,7 @@ def test_limits_of_drift_keep_their_level(tmp_path, kind):
     for _ in range(300):
         level = rng.standard_normal(4) if kind == "daily" else 0.0
         parts.append((draw(rng, (60, 4)) + level, draw(rng, (12, 4)) + 0.5 + level))
-    with learned(tmp_path / "l", parts) as ledger:
+    with learn_days(tmp_path / "l", parts) as ledger:
         assert ledger.drift(level=0.05).alarms.sum() < 15 + 3 * np.sqrt(15)
         assert not ledger.drift(level=1e-6).alarms.any()
 
@@ -249,7 +249,7 @@ def test_standard_errors_are_those_of_models_without_each_bucket(year):
     assert np.allclose(found.scores[:, 0], model.decision_function(X), rtol=1e-9)
     first, last = 19936, 19967
     coef, scores = [], []
-    at = placed(model.names_, beside)
+    at = find_indices(model.names_, beside)
     for out in range(first, last):
         inside = (beside.day >= first) & (beside.day < last) & (beside.day != out)
         weight = np.where(inside, 2.0 ** (-(last - 1 - beside.day) / 10.0), 0.0)

@@ -40,11 +40,11 @@ def test_files_of_others_stay(run):
     assert all(Path(name).read_text() == name for name in OTHERS)
 
 
-def hidden(folder="."):
+def list_hidden(folder="."):
     return sorted(name for name in os.listdir(folder) if name.startswith("."))
 
 
-def stray(path):
+def make_stray(path):
     """Temporary file of a process that was killed while it wrote."""
     temporary = Path(hidden_sibling_path(os.path.abspath(path), "-0123456789abcdef.tmp"))
     temporary.write_bytes(b"half")
@@ -56,10 +56,10 @@ def test_models_whose_names_begin_alike_do_not_disturb_each_other(tmp_path):
     longer = str(tmp_path / "m4.st")
     with atomic_write(longer) as file:
         with locked(str(tmp_path / "m4")), locked(longer):
-            assert len([n for n in hidden(tmp_path) if n.endswith(".tmp")]) == 1
+            assert len([n for n in list_hidden(tmp_path) if n.endswith(".tmp")]) == 1
         file.write(b"whole")
     assert Path(longer).read_bytes() == b"whole"
-    left = stray(longer)
+    left = make_stray(longer)
     with locked(str(tmp_path / "m4")):
         assert left.exists()
     with locked(longer):  # it is not locked any more
@@ -72,7 +72,7 @@ def test_what_killed_processes_have_left_is_removed(run, command):
     write_rows()
     run("learn", "t.csv", "--label", "y", "-m", "m")
     target = "o.csv" if command == "predict" else "m"
-    left = stray(target)
+    left = make_stray(target)
     if command == "learn":
         run("learn", "t.csv", "-m", "m")
     elif command == "predict":
@@ -80,7 +80,7 @@ def test_what_killed_processes_have_left_is_removed(run, command):
     else:
         BalancedRidgeClassifier().fit(*stream(20)).save("m")
     assert not left.exists()
-    assert not hidden()
+    assert not list_hidden()
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_what_another_process_writes_stays_until_it_is_killed(tmp_path):
     )
     assert process.stdout.readline() == b"writing\n"
     discard_temporary(tmp_path / "m")
-    assert len(hidden(tmp_path)) == 2
+    assert len(list_hidden(tmp_path)) == 2
     process.kill()
     process.communicate()
     discard_temporary(tmp_path / "m")
@@ -195,7 +195,7 @@ def test_a_lock_goes_when_its_owner_does(tmp_path, end):
     if end == "kill":
         process.kill()
     process.communicate()
-    assert hidden(tmp_path) == ([".m.counterpoise.lock"] if end == "kill" else [])
+    assert list_hidden(tmp_path) == ([".m.counterpoise.lock"] if end == "kill" else [])
     with locked(path):
         pass
     assert not os.listdir(tmp_path)

@@ -156,7 +156,7 @@ def test_an_arrow_file_can_come_through_a_pipe(start, tmp_path):
     assert again.model.class_count.tolist() == [50.0, 50.0]
 
 
-# Chunks end where so many bytes are reached, and that depends on the rows alone.
+# Chunks end at a fixed number of bytes, and that depends on the rows alone.
 
 RNG = np.random.default_rng(0)
 WIDTHS = RNG.integers(1, 400, 60).tolist()

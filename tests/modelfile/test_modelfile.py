@@ -355,7 +355,7 @@ def test_a_later_schema_says_so():
 
 
 def wide(d):
-    """A change to a file: so many features, and no class."""
+    """Return a change to a file: it gets `d` features and no class."""
 
     def change(header, tensors):
         columns = [f"f{j}" for j in range(d)]

@@ -20,32 +20,32 @@ def jump(size, rows=10_000):
     return X, y
 
 
-def chunked(X, y, chunk):
+def learn_in_chunks(X, y, chunk):
     model = BalancedRidgeClassifier(half_life=HALF_LIFE)
     for i in range(0, len(y), chunk):
         model.partial_fit(X[i : i + chunk], y[i : i + chunk])
     return model
 
 
-def one_by_one(X, y):
+def learn_one_by_one(X, y):
     model = BalancedRidgeClassifier(half_life=HALF_LIFE).partial_fit(X[:20], y[:20])
     for x, label in zip(X[20:], y[20:], strict=True):
         model.learn_one(x, label)
     return model
 
 
-def watched(X, y):
+def score_progressively(X, y):
     model = BalancedRidgeClassifier(half_life=HALF_LIFE)
     model.progressive_scores(X, y)
     return model
 
 
 WAYS = {
-    "events": one_by_one,
-    "progressive": watched,
-    "chunks of 7": lambda X, y: chunked(X, y, 7),
-    "chunks of 100": lambda X, y: chunked(X, y, 100),
-    "two chunks": lambda X, y: chunked(X, y, 5000),
+    "events": learn_one_by_one,
+    "progressive": score_progressively,
+    "chunks of 7": lambda X, y: learn_in_chunks(X, y, 7),
+    "chunks of 100": lambda X, y: learn_in_chunks(X, y, 100),
+    "two chunks": lambda X, y: learn_in_chunks(X, y, 5000),
 }
 
 
@@ -53,31 +53,31 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("size", [1e6, 1e8, 1e10])
 def test_after_a_change_of_level_the_past_costs_no_digits(size, way):
-    """The judge has seen the second half alone, which is all that has not faded away.
+    """The reference has learned the second half alone: the first has decayed to nothing.
 
-    1e10 + x keeps six digits of x, and so does the judge: he gets the same numbers.
+    1e10 + x keeps six digits of x, also in the reference: both learn the same numbers.
     """
     X, y = jump(size)
     half = len(y) // 2
     fresh = BalancedRidgeClassifier(half_life=HALF_LIFE).fit(X[half:], y[half:])
     model = WAYS[way](X, y)
-    mine, judge = model._engine.state.moments, fresh._engine.state.moments
+    mine, reference = model._engine.state.moments, fresh._engine.state.moments
     # Of the old level about 2^-100 is left, times its square: for the scatter 1e-10 at 1e10.
     rest = 2.0 ** -(np.bincount(y[half:]).min() / HALF_LIFE) * size**2
-    assert np.abs(mine.C - judge.C).max() < 1e-11 + 100 * rest
+    assert np.abs(mine.C - reference.C).max() < 1e-11 + 100 * rest
     np.testing.assert_allclose(
-        mine.mean + (mine.anchor - judge.anchor), judge.mean, atol=1e-11 + 100 * rest / size
+        mine.mean + (mine.anchor - reference.anchor), reference.mean, atol=1e-11 + 100 * rest / size
     )
     assert np.abs(mine.mean).max() < 100.0
     if size < 1e10:
-        judge.N[:] = mine.N  # counts do not fade, and weigh in the scaling
+        reference.N[:] = mine.N  # counts do not decay, and are weights of the scaling
         assert_close(model.coef_, fresh.coef_, 1e-10)
 
 
 def test_the_anchor_stays_where_rows_do_not_leave_it():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((5000, 3)) + [1e8, 0.0, -3.0], np.arange(5000) % 2
-    X[:, 2] = np.arange(5000)  # a trend is no reason: its spread grows with it
+    X[:, 2] = np.arange(5000)  # a trend moves no anchor: the deviation grows with it
     model = BalancedRidgeClassifier()
     for i in range(0, 5000, 100):
         model.partial_fit(X[i : i + 100], y[i : i + 100])
@@ -105,8 +105,8 @@ def test_moving_the_anchor_moves_no_row():
 
 def test_a_moved_anchor_goes_through_a_file_bit_by_bit(tmp_path):
     X, y = jump(1e8, 2000)
-    straight = chunked(X, y, 50)
-    resumed = chunked(X[:1300], y[:1300], 50)
+    straight = learn_in_chunks(X, y, 50)
+    resumed = learn_in_chunks(X[:1300], y[:1300], 50)
     resumed.save(tmp_path / "m")
     resumed = BalancedRidgeClassifier.load(tmp_path / "m")
     for i in range(1300, 2000, 50):

@@ -1,4 +1,4 @@
-"""Rows by label, whatever the labels are."""
+"""Rows by label, for labels of any kind."""
 
 import numpy as np
 import pytest

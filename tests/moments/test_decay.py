@@ -1,4 +1,4 @@
-"""Half-lives by the clock and by class: weights by age, whatever the order, chunks and face."""
+"""Half-lives by the clock and by class: weights by age, independent of order, chunks, interface."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""What forgetting costs in digits: the estimate, the warning and the refusal are right."""
+"""Precision loss by unlearning: the estimate, the warning and the refusal are right."""
 
 import tracemalloc
 import warnings
@@ -129,7 +129,7 @@ def test_forgetting_everything_and_starting_again():
 @pytest.mark.parametrize("weight", [1.0, 0.37])
 @pytest.mark.parametrize("heavy", 10.0 ** np.array([8, 10, 11, 13, 15, 18, 30]))
 def test_a_heavy_row_unlearned_never_takes_its_class_along(heavy, weight):
-    """What is left is judged by its own digits, not by its share of what was."""
+    """The check reads the digits of the remaining rows, not their share of the total."""
     X, y = stream(200, 3, minority=0.5)
     weights, row = np.full(200, weight), X[1:2]
     model = BalancedRidgeClassifier().fit(X, y, sample_weight=weights)
@@ -157,7 +157,7 @@ def test_a_heavy_row_unlearned_never_takes_its_class_along(heavy, weight):
 
 
 def test_an_indicator_of_light_rows_survives_a_heavy_one():
-    """The count of rows that are not 0 is also judged by what is left of it."""
+    """The check of the count of rows that are not 0 also reads the remaining count."""
     X = np.column_stack([np.tile([0.0, 1.0, 0.0], 40), np.arange(120.0)])
     y = np.arange(120) % 2
     kept, heavy = Moments.of(X, y), Moments.of([[1.0, 5.0]], [1], [1e13])
@@ -168,7 +168,7 @@ def test_an_indicator_of_light_rows_survives_a_heavy_one():
 
 @pytest.mark.slow
 def test_a_window_that_slides_over_a_trend_keeps_its_digits():
-    """The anchor follows, and what is lost on the way is known."""
+    """The anchor follows the window, and the precision loss is recorded."""
     rng = np.random.default_rng(0)
     X = np.arange(4000.0)[:, None] + rng.standard_normal((4000, 1))
     y = np.arange(4000) % 2
@@ -304,7 +304,7 @@ def test_the_last_row_of_a_class_is_left_exactly(sample):
 
 
 def test_a_feature_that_is_left_constant_is_known_to_be():
-    """Forgetting a year leaves one year: that is no loss of digits."""
+    """After one year is unlearned, one year remains: no digits are lost."""
     X, y = stream(200, 3, minority=0.4)
     X[:, 1] = np.where(np.arange(200) < 120, 2023.1, 2024.1)
     weight = np.random.default_rng(0).uniform(0.1, 2.0, 200)
@@ -343,7 +343,7 @@ def test_a_window_with_fractions_of_weights_can_be_unlearned_to_its_end():
 
 
 def test_rows_that_go_in_portions_are_gone_in_the_end():
-    """0.1 and 0.2 are not 0.3: what is left of that is no row."""
+    """0.1 + 0.2 differs from 0.3 by rounding: this remainder is not a row."""
     X, y = stream(20, 2, minority=0.5)
     whole = Moments.of(X, y, np.full(20, 0.3))
     left = whole - Moments.of(X, y, np.full(20, 0.1)) - Moments.of(X, y, np.full(20, 0.2))
@@ -400,7 +400,7 @@ def test_a_file_without_what_removals_need_is_refused(name):
 
 
 def test_forgetting_takes_no_more_room_than_what_goes():
-    """The rest takes the room of what goes: no third scatter is made."""
+    """The result reuses the memory of the second operand: no third scatter is allocated."""
     X, y = stream(400, 300)
     one, two = Moments.of(X, y), Moments.of(X[:100], y[:100])
     tracemalloc.start()
@@ -414,7 +414,7 @@ def test_forgetting_takes_no_more_room_than_what_goes():
 
 
 def random_removal(seed):
-    """A model that forgot rows, larger ones by and large, and one that never saw them."""
+    """Return a model that unlearned rows, mostly large ones, and one that never learned them."""
     rng = np.random.default_rng(seed)
     k, gone, d = rng.integers(4, 50), rng.integers(1, 40), rng.integers(1, 9)
     y = rng.integers(0, 2, k + gone)

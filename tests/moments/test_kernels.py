@@ -18,7 +18,7 @@ def test_scatters_are_those_of_centred_rows(n, d, weighted):
         rows, weight = X[y == k], w[y == k]
         mean = weight @ rows / weight.sum()
         C = (rows - mean).T @ (weight[:, None] * (rows - mean))
-        # Rounding of so many products, on a scale of one deviation.
+        # Rounding of n products, on a scale of one deviation.
         assert np.abs(seen.C[k] - C).max() <= 1e-12 * max(n, 10)
         assert np.array_equal(seen.C[k], seen.C[k].T)
         assert np.abs(seen.anchor + seen.mean[k] - mean).max() <= 1e-13 * max(n, 10)
@@ -27,7 +27,7 @@ def test_scatters_are_those_of_centred_rows(n, d, weighted):
 def test_rows_far_from_where_a_sample_of_them_is_are_centred_anew():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((4000, 20))
-    X[np.arange(4000) % 15 != 0] += 1e6  # every 15th row, which are those that are asked
+    X[np.arange(4000) % 15 != 0] += 1e6  # every row outside the sample, which is every 15th
     seen = Moments.of(X, np.zeros(4000, dtype=int))
     exact = (X - X.mean(axis=0)).T @ (X - X.mean(axis=0))
     assert np.abs(seen.C[0] - exact).max() <= 1e-12 * np.abs(exact).max()

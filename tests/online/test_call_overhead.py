@@ -1,4 +1,4 @@
-"""What a call need not do anew: quantiles are found once, states are copied array by array."""
+"""Work that calls do not repeat: quantiles are found once, states are copied array by array."""
 
 from statistics import NormalDist
 

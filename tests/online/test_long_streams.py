@@ -171,7 +171,7 @@ def test_the_unit_of_cw_does_not_matter(covariance, rows):
     two = ConfidenceWeighted(covariance=covariance, a=2.0**-990).progressive_scores(X, y)
     np.testing.assert_array_equal(
         np.frexp(one)[0], np.frexp(two)[0]
-    )  # exact, but for powers of two
+    )  # exact, except for powers of two
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
@@ -210,7 +210,7 @@ def test_a_unit_that_is_none_is_refused_from_a_file():
 
 def test_steps_of_cw_lose_nothing_where_the_variance_is_small():
     X, y = noisy(50)
-    X *= 1e-12  # v is 1e-24 beside 1: (−q + root) would be 0
+    X *= 1e-12  # v is 1e-24 next to 1: (−q + root) would be 0
     rule = make_rule(ConfidenceWeighted(form="variance", fit_intercept=False), 6)
     phi = NormalDist().inv_cdf(0.7)
     for x, target in zip(X, y, strict=True):
@@ -228,7 +228,7 @@ def test_the_quantile_is_not_scipys(monkeypatch):
         rule.fit(X, y)
 
 
-# What cannot be kept is said.
+# States that cannot be saved raise an error.
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_a_covariance_that_is_none_is_refused_from_a_file(rule):
     S = contents.arrays["S"]
     lost = S.copy()
     lost.reshape(-1)[0] = -1.0 if isinstance(rule, NRRLS) else 0.0
-    for bad in (lost, S.T @ S if S.ndim == 2 else -S):  # the covariance itself is no factor
+    for bad in (lost, S.T @ S if S.ndim == 2 else -S):  # the covariance itself is not a factor
         contents.arrays["S"] = bad
         with pytest.raises(ModelFileError, match="covariance"):
             type(rule)._from_contents(contents)

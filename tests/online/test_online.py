@@ -77,7 +77,7 @@ FAMILIES = {
 }
 
 
-def configured(name, y):
+def make_configured_rule(name, y):
     """The rule of one configuration of vectors.json, without a constant feature."""
     family = max((f for f in FAMILIES if name.startswith(f)), key=len)
     rule = FAMILIES[family](VECTORS["algorithms"][name]["params"]).set_params(fit_intercept=False)
@@ -111,15 +111,15 @@ def assert_vector(rule, expected, t, tol):
 def test_reference_values_through_the_kernel(name, stream):
     X, y = STREAMS[stream]
     expected, tol = VECTORS["algorithms"][name]["results"][stream], tolerance(name)
-    rule = configured(name, y)
+    rule = make_configured_rule(name, y)
     for t in range(len(y)):
         f = rule.progressive_scores(X[t : t + 1], y[t : t + 1], classes=[-1, 1])[0]
         assert abs(f - expected["f"][t]) <= tol * max(1.0, abs(expected["f"][t]))
         assert_vector(rule, expected, t, tol)
-    whole = configured(name, y)
+    whole = make_configured_rule(name, y)
     f = whole.progressive_scores(X, y)
     np.testing.assert_allclose(f, expected["f"], rtol=tol, atol=tol)
-    at_rest = configured(name, y).fit(X, y)
+    at_rest = make_configured_rule(name, y).fit(X, y)
     assert_vector(at_rest, expected, -1, tol)
 
 
@@ -128,7 +128,7 @@ def test_reference_values_through_the_kernel(name, stream):
 def test_reference_values_through_the_step(name, stream):
     X, y = STREAMS[stream]
     expected, tol = VECTORS["algorithms"][name]["results"][stream], tolerance(name)
-    rule = make_rule(configured(name, y), X.shape[1])
+    rule = make_rule(make_configured_rule(name, y), X.shape[1])
     for t in range(len(y)):
         f = rule._state.w @ X[t] - rule.tau
         assert abs(f - expected["f"][t]) <= tol * max(1.0, abs(expected["f"][t]))
@@ -302,10 +302,10 @@ def expected_failures(rule):
     if parse_version(sklearn.__version__) >= parse_version("1.7"):
         return {}
     why = "before 1.7 the check gave binary estimators other labels for repeated rows"
-    return {"check_sample_weight_equivalence_on_dense_data": why} if weighted(rule) else {}
+    return {"check_sample_weight_equivalence_on_dense_data": why} if has_sample_weight(rule) else {}
 
 
-def weighted(rule):
+def has_sample_weight(rule):
     return "sample_weight" in inspect.signature(rule.fit).parameters
 
 
@@ -466,7 +466,7 @@ def test_pieces_of_the_loop_change_no_bit(rule, delay, monkeypatch):
     """The loop is left now and then to look for signals."""
     X, y = noisy(60, 3)
     states = []
-    for piece in (1e12, 1.0):  # all at once, or step by step first
+    for piece in (1e12, 1.0):  # all in one step, or step by step first
         monkeypatch.setattr("counterpoise.online.base.OPS_BEFORE_CLOCK_CHECK", piece)
         one = rule()
         scores = one.progressive_scores(X, y, delay=delay)
@@ -481,7 +481,7 @@ def test_a_signal_ends_a_long_loop():
     rule, ends = NRRLS(), []
     kernel, parameters = rule._kernel()
 
-    def watched(*arguments):
+    def record_end(*arguments):
         ends.append(arguments[-1])
         sender = threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGUSR1))
         if len(ends) == 2:
@@ -490,7 +490,7 @@ def test_a_signal_ends_a_long_loop():
         if len(ends) == 2:
             sender.join()  # however slow it is, the signal is there before the next slice
 
-    rule._kernel = lambda: (watched, parameters)
+    rule._kernel = lambda: (record_end, parameters)
     before = signal.signal(signal.SIGUSR1, _interrupt)
     try:
         with pytest.raises(InterruptedError):

@@ -43,8 +43,8 @@ def values(found, name):
     return [value for chunk in found for value in chunk.columns[name].to_pylist()]
 
 
-def encoded(path, label="y", rows=4, **columns):
-    """All rows of an input, encoded as they are learned, and the encoding."""
+def encode_input(path, label="y", rows=4, **columns):
+    """Return all rows of an input, encoded as they are learned, and the encoding."""
     encoding, parts, labels = ColumnEncoder(Columns(label, **columns)), [], []
     for chunk in source(str(path)).chunks(rows, ReadPosition(), {}, encoding.columns.is_needed):
         found, encoding = encoding.learn(chunk)
@@ -62,7 +62,7 @@ def names(encoding):
     return [feature.name for feature in encoding.features]
 
 
-def written(path, text):
+def write_text_file(path, text):
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
 
@@ -71,7 +71,7 @@ TABLE = {"a": [1.0, 2.5, -3.0, 4.0, 5.0], "b": ["x", "y", "x", "z", "y"], "y": [
 
 
 def write_table(path):
-    """TABLE in the format that the name of the file says."""
+    """Write TABLE in the format of the file name."""
     table, name = pa.table(TABLE), path.name
     for ending in PACKED:
         name = name.removesuffix(ending)
@@ -96,7 +96,7 @@ def write_table(path):
     path.write_bytes(PACKED.get(path.suffix, lambda data: data)(data))
 
 
-def zipped(data, *names):
+def zip_data(data, *names):
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("folder/", b"")
@@ -110,7 +110,7 @@ PACKED = {
     ".zst": lambda data: pa.Codec("zstd").compress(data, asbytes=True),
     ".bz2": bz2.compress,
     ".xz": lzma.compress,
-    ".zip": zipped,
+    ".zip": zip_data,
 }
 
 
@@ -125,7 +125,7 @@ PACKED = {
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 9])
 def test_every_format_gives_the_same_rows(tmp_path, name, rows):
     write_table(tmp_path / name)
-    X, y, encoding = encoded(tmp_path / name, rows=rows)
+    X, y, encoding = encode_input(tmp_path / name, rows=rows)
     assert y == TABLE["y"]
     order = [names(encoding).index(f) for f in ("a", "b=x", "b=y", "b=z")]
     one_hot = [[float(b == c) for c in "xyz"] for b in TABLE["b"]]
@@ -137,7 +137,7 @@ def test_libsvm_gives_what_scikit_learn_wrote(tmp_path):
     X = rng.standard_normal((50, 7)).round(3) * (rng.random((50, 7)) < 0.5)
     y = rng.integers(0, 2, 50) * 2 - 1
     dump_svmlight_file(X, y, str(tmp_path / "t.svm"), zero_based=False, comment="hello")
-    found, labels, encoding = encoded(tmp_path / "t.svm", label="label", rows=8)
+    found, labels, encoding = encode_input(tmp_path / "t.svm", label="label", rows=8)
     assert labels == y.tolist()
     np.testing.assert_array_equal(
         found[:, [names(encoding).index(str(j + 1)) for j in range(7)]], X
@@ -189,16 +189,16 @@ def test_reading_goes_on_after_a_mark(tmp_path, name):
 
 
 def test_a_mark_knows_what_it_has_seen(tmp_path):
-    path = written(tmp_path / "t.csv", "a,y\n1,0\n2,1\n3,0\n4,1\n")
+    path = write_text_file(tmp_path / "t.csv", "a,y\n1,0\n2,1\n3,0\n4,1\n")
     mark = chunks(path, 2)[0].mark
     for text in ("a,y\n1,0\n2,0\n3,0\n", "a,y\n1,0\n", "b,y\n1,0\n2,1\n3,0\n", ""):
         with pytest.raises(DataError, match="has changed"):
-            chunks(written(path, text), 2, after=mark)
+            chunks(write_text_file(path, text), 2, after=mark)
     # A last row without a line end may get one, and nothing else.
-    mark = chunks(written(path, "a,y\n1,0\n2,1"), 2)[0].mark
-    assert values(chunks(written(path, "a,y\n1,0\n2,1\n3,0"), 2, after=mark), "a") == ["3"]
+    mark = chunks(write_text_file(path, "a,y\n1,0\n2,1"), 2)[0].mark
+    assert values(chunks(write_text_file(path, "a,y\n1,0\n2,1\n3,0"), 2, after=mark), "a") == ["3"]
     with pytest.raises(DataError, match="has changed"):
-        chunks(written(path, "a,y\n1,0\n2,12\n3,0\n"), 2, after=mark)
+        chunks(write_text_file(path, "a,y\n1,0\n2,12\n3,0\n"), 2, after=mark)
 
 
 def test_a_parquet_file_that_was_written_again_with_more_rows_goes_on(tmp_path):
@@ -217,7 +217,9 @@ def test_a_parquet_file_that_was_written_again_with_more_rows_goes_on(tmp_path):
 @pytest.mark.slow
 def test_an_integer_column_turns_to_fractions_late(tmp_path):
     lines = ["1,0\n"] * 200_000 + ["1.5,1\n"]
-    X, _, encoding = encoded(written(tmp_path / "t.csv", "a,y\n" + "".join(lines)), rows=8192)
+    X, _, encoding = encode_input(
+        write_text_file(tmp_path / "t.csv", "a,y\n" + "".join(lines)), rows=8192
+    )
     assert names(encoding) == ["a"]
     assert X[-1, 0] == 1.5
     assert X[:-1].max() == 1.0
@@ -227,7 +229,9 @@ def test_an_integer_column_turns_to_fractions_late(tmp_path):
 def test_a_column_may_be_empty_for_two_megabytes(tmp_path):
     rows = 2_200_000 // 12
     text = "a,b,c,y\n" + "1,,,0\n" * rows + "2,7.5,red,1\n"
-    X, _, encoding = encoded(written(tmp_path / "t.csv", text), rows=8192, missing="indicate")
+    X, _, encoding = encode_input(
+        write_text_file(tmp_path / "t.csv", text), rows=8192, missing="indicate"
+    )
     assert encoding.kinds == {"a": "number", "b": "number", "c": "category"}
     last = dict(zip(names(encoding), X[-1], strict=True))
     assert last == {"a": 2, "b is missing": 0, "c is missing": 0, "b": 7.5, "c=red": 1}
@@ -236,7 +240,9 @@ def test_a_column_may_be_empty_for_two_megabytes(tmp_path):
 
 def test_a_json_field_may_come_in_the_last_row(tmp_path):
     lines = ['{"a": 1, "y": "n"}'] * 30_000 + ['{"a": 2, "b": 0.5, "c": "x", "y": "p"}']
-    X, y, encoding = encoded(written(tmp_path / "t.jsonl", "\n".join(lines)), rows=8192)
+    X, y, encoding = encode_input(
+        write_text_file(tmp_path / "t.jsonl", "\n".join(lines)), rows=8192
+    )
     assert names(encoding) == ["a", "b", "c=x"]
     assert y[-1] == "p"
     assert X[-1].tolist() == [2, 0.5, 1]
@@ -245,10 +251,10 @@ def test_a_json_field_may_come_in_the_last_row(tmp_path):
 
 def test_in_json_what_a_row_lacks_is_zero_and_null_is_missing(tmp_path):
     text = '{"a": 1, "y": 0}\n{"b": "u", "y": 1}\n{"a": 3, "b": null, "y": 1}\n'
-    path = written(tmp_path / "t.jsonl", text)
+    path = write_text_file(tmp_path / "t.jsonl", text)
     with pytest.raises(DataError, match=r"row 3: no value in column 'b'.*missing=.drop"):
-        encoded(path, missing="error")
-    X, _, encoding = encoded(path, missing="indicate")
+        encode_input(path, missing="error")
+    X, _, encoding = encode_input(path, missing="indicate")
     assert names(encoding) == ["a", "b=u", "b is missing"]
     assert X.tolist() == [[1, 0, 0], [0, 1, 0], [3, 0, 1]]
 
@@ -257,16 +263,16 @@ def test_in_json_what_a_row_lacks_is_zero_and_null_is_missing(tmp_path):
 def test_missing_values(tmp_path, ending):
     path = tmp_path / f"t.{ending}"
     if ending == "csv":
-        written(path, "a,b,y\n1,u,0\n,v,1\n3,,1\n4,u,0\n")
+        write_text_file(path, "a,b,y\n1,u,0\n,v,1\n3,,1\n4,u,0\n")
     else:
         rows = [(1, "u", 0), (None, "v", 1), (3, None, 1), (4, "u", 0)]
         text = "".join(json.dumps(dict(zip("aby", row, strict=True))) + "\n" for row in rows)
-        written(path, text)
+        write_text_file(path, text)
     with pytest.raises(DataError, match=r"row 2: no value in column 'a'"):
-        encoded(path, missing="error")
-    X, y, encoding = encoded(path, missing="drop")
+        encode_input(path, missing="error")
+    X, y, encoding = encode_input(path, missing="drop")
     assert (names(encoding), y) == (["a", "b=u"], [0, 0])  # nothing was learned from rows 2 and 3
-    X, y, encoding = encoded(path, missing="indicate")
+    X, y, encoding = encode_input(path, missing="indicate")
     by_name = {name: X[:, j].tolist() for j, name in enumerate(names(encoding))}
     assert by_name["a"] == [1, 0, 3, 4]
     assert by_name["a is missing"] == [0, 1, 0, 0]
@@ -275,19 +281,19 @@ def test_missing_values(tmp_path, ending):
 
 
 def test_a_missing_label_cannot_be_indicated(tmp_path):
-    path = written(tmp_path / "t.csv", "a,y\n1,0\n2,\n")
+    path = write_text_file(tmp_path / "t.csv", "a,y\n1,0\n2,\n")
     with pytest.raises(DataError, match=r"row 2: no label in column 'y'.*missing=.drop"):
-        encoded(path, missing="indicate")
-    assert encoded(path, missing="drop")[1] == [0]
+        encode_input(path, missing="indicate")
+    assert encode_input(path, missing="drop")[1] == [0]
 
 
 def test_columns_are_what_somebody_says(tmp_path):
     text = "id,code,when,town,a,y\n7,1,2024-01-01,A,1,0\n8,2,2024-01-02 00:00:10,B,2,1\n"
-    path = written(tmp_path / "t.csv", text)
-    encoding = encoded(path)[2]
+    path = write_text_file(tmp_path / "t.csv", text)
+    encoding = encode_input(path)[2]
     assert encoding.kinds["when"] == "datetime"
     assert [f.value for f in encoding.features if f.kind == "cycle"] == list(CYCLE_NAMES)
-    X, _, encoding = encoded(
+    X, _, encoding = encode_input(
         path, roles={"id": "drop", "code": "category", "when": "epoch", "town": "hash:4"}
     )
     found = dict(zip(names(encoding), X.T.tolist(), strict=True))
@@ -295,12 +301,12 @@ def test_columns_are_what_somebody_says(tmp_path):
     assert found["a"] == [1, 2]
     assert found["when"] == [1704067200.0, 1704153610.0]
     assert sum(name.startswith("town#") for name in found) in (1, 2)
-    X, _, encoding = encoded(path, only=("a",))
+    X, _, encoding = encode_input(path, only=("a",))
     assert names(encoding) == ["a"]
     with pytest.raises(
         DataError, match=r"has no column 'idd', named by .*drop.*; it has 'id', 'code'"
     ):
-        encoded(path, roles={"idd": "drop"})
+        encode_input(path, roles={"idd": "drop"})
 
 
 def test_time_as_parquet_has_it(tmp_path):
@@ -310,35 +316,36 @@ def test_time_as_parquet_has_it(tmp_path):
     took = pa.array([1, 2_500_000], pa.duration("us"))
     table = pa.table({"when": when, "day": day, "took": took, "y": [True, False]})
     pa.parquet.write_table(table, path)
-    kinds = encoded(path)[2].kinds
+    kinds = encode_input(path)[2].kinds
     assert kinds == {
         "when": "datetime",
         "day": "datetime",
         "took": "epoch",
     }  # a span has no place in a day
-    X, y, _ = encoded(path, roles=dict.fromkeys(("when", "day", "took"), "epoch"))
+    X, y, _ = encode_input(path, roles=dict.fromkeys(("when", "day", "took"), "epoch"))
     assert X.tolist() == [[0, 0, 1e-6], [86400, 86400, 2.5]]
     assert y == ["true", "false"]
 
 
 def test_too_many_categories_name_the_way_out(tmp_path):
     rows = "".join(f"k{i},{i % 2}\n" for i in range(1001))
-    path = written(tmp_path / "t.csv", "name,y\n" + rows)
+    path = write_text_file(tmp_path / "t.csv", "name,y\n" + rows)
     with pytest.raises(
         DataError,
         match=r"more than 1,000 categories.*columns=..name.: .hash:256.*columns=..name.: .drop",
     ):
-        encoded(path, rows=100)
-    X, _, encoding = encoded(path, rows=100, roles={"name": "hash:16"})
+        encode_input(path, rows=100)
+    X, _, encoding = encode_input(path, rows=100, roles={"name": "hash:16"})
     assert len(encoding.features) == 16
     assert (X.sum(axis=1) == 1).all()
 
 
 def test_hashing_is_that_of_the_seed(tmp_path):
     rows = "".join(f"k{i},{i % 2}\n" for i in range(50))
-    path = written(tmp_path / "t.csv", "name,y\n" + rows)
+    path = write_text_file(tmp_path / "t.csv", "name,y\n" + rows)
     one, two, other = (
-        encoded(path, roles={"name": "hash:8"}, seed=seed)[0] @ np.arange(8) for seed in (1, 1, 2)
+        encode_input(path, roles={"name": "hash:8"}, seed=seed)[0] @ np.arange(8)
+        for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(one, two)
     assert (one != other).any()
@@ -377,20 +384,20 @@ BAD = {
 def test_what_cannot_be_read_says_where_and_why(tmp_path, case, monkeypatch):
     name, text, message = BAD[case]
     monkeypatch.chdir(tmp_path)
-    path = written(tmp_path / name, text)
+    path = write_text_file(tmp_path / name, text)
     if message is None:  # in JSON a column of numbers and text is text
-        assert names(encoded(path)[2]) == ["a=1", "a=u"]
+        assert names(encode_input(path)[2]) == ["a=1", "a=u"]
         return
     with pytest.raises(DataError, match=message):
-        encoded(name, label="label" if name.endswith("svm") else "y", rows=2)
+        encode_input(name, label="label" if name.endswith("svm") else "y", rows=2)
 
 
 def test_a_bad_cell_is_found_in_any_chunk(tmp_path):
     rows = [f"{i},0\n" for i in range(1000)]
     rows[777] = "oops,1\n"
-    path = written(tmp_path / "t.csv", "a,y\n" + "".join(rows))
+    path = write_text_file(tmp_path / "t.csv", "a,y\n" + "".join(rows))
     with pytest.raises(DataError, match="row 778: column 'a' holds 'oops'"):
-        encoded(path, rows=64)
+        encode_input(path, rows=64)
 
 
 @pytest.mark.slow
@@ -418,16 +425,16 @@ def test_streams_one_after_the_other_are_one(tmp_path, ending):
 
 def test_text_may_begin_like_compressed_data(tmp_path):
     for name in ("BZh", "BZh9", "BZh91AY", "PK", "PK\x03", "B"):
-        path = written(tmp_path / "t.csv", f"{name},y\n1,0\n")
+        path = write_text_file(tmp_path / "t.csv", f"{name},y\n1,0\n")
         assert list(chunks(path, 2)[0].columns) == [name.strip(), "y"]
 
 
 def test_zip_archives_hold_one_file(tmp_path):
     path, rows = tmp_path / "t.csv.zip", b"a,y\n" + b"1,0\n2,1\n" * 20_000
-    path.write_bytes(zipped(rows, "one.csv", "two.csv"))
+    path.write_bytes(zip_data(rows, "one.csv", "two.csv"))
     with pytest.raises(DataError, match=r"of 2 files \(folder/one.csv, folder/two.csv\), and"):
         chunks(path, 2)
-    path.write_bytes(zipped(rows))
+    path.write_bytes(zip_data(rows))
     assert sum(chunk.rows for chunk in chunks(path, 1000)) == 40_000
     data = bytearray(path.read_bytes())
     data[len(data) // 3] ^= 0x55
@@ -438,7 +445,7 @@ def test_zip_archives_hold_one_file(tmp_path):
     with pytest.raises(DataError, match="zip archive that cannot be read"):
         chunks(path, 1000)
     reader, writer = os.pipe()
-    os.write(writer, zipped(b"a,y\n1,0\n"))
+    os.write(writer, zip_data(b"a,y\n1,0\n"))
     os.close(writer)
     before = os.dup(0)
     os.dup2(reader, 0)
@@ -496,56 +503,56 @@ def test_an_array_is_its_elements_however_it_arrives(sizes, indent, mark):
 )
 def test_an_array_that_is_none_says_why(tmp_path, text, message):
     with pytest.raises(DataError, match=re.escape(message)):
-        chunks(written(tmp_path / "t.json", text), 10)
+        chunks(write_text_file(tmp_path / "t.json", text), 10)
 
 
 def test_an_array_may_be_empty_and_may_grow(tmp_path):
-    path = written(tmp_path / "t.json", "[]")
+    path = write_text_file(tmp_path / "t.json", "[]")
     assert chunks(path, 2) == []
-    mark = chunks(written(path, '[{"y": 1},\n {"y": 2}]'), 2)[0].mark
-    grown = chunks(written(path, '[{"y": 1}, {"y": 2}, {"y": 3}]'), 2, after=mark)
+    mark = chunks(write_text_file(path, '[{"y": 1},\n {"y": 2}]'), 2)[0].mark
+    grown = chunks(write_text_file(path, '[{"y": 1}, {"y": 2}, {"y": 3}]'), 2, after=mark)
     assert values(grown, "y") == [3]
 
 
 def test_what_numbers_look_like(tmp_path):
     cells = ["1", " 2 ", "+3", "-4e2", "1e-3", "007"]
     text = "a,y\n" + "".join(f"{cell},0\n" for cell in cells)
-    X, _, _ = encoded(written(tmp_path / "t.csv", text))
+    X, _, _ = encode_input(write_text_file(tmp_path / "t.csv", text))
     assert X.ravel().tolist() == [1, 2, 3, -400, 0.001, 7]
     text = "a,y\n" + "".join(f"{cell},0\n" for cell in ("1", "NA", "null", "NaN", ""))
-    X, _, encoding = encoded(written(tmp_path / "t.csv", text), missing="indicate")
+    X, _, encoding = encode_input(write_text_file(tmp_path / "t.csv", text), missing="indicate")
     assert names(encoding) == ["a", "a is missing"]
     assert X[:, 1].tolist() == [0, 1, 1, 1, 1]
 
 
 def test_a_byte_order_mark_and_empty_names(tmp_path):
-    path = written(tmp_path / "t.csv", b"\xef\xbb\xbf,a,y\r\n0,1,0\r\n1,2,1\r\n")
-    assert names(encoded(path)[2]) == ["column 1", "a"]
+    path = write_text_file(tmp_path / "t.csv", b"\xef\xbb\xbf,a,y\r\n0,1,0\r\n1,2,1\r\n")
+    assert names(encode_input(path)[2]) == ["column 1", "a"]
 
 
 def test_csv_without_a_header(tmp_path):
-    path = written(tmp_path / "t.csv", '1,"u\nv",0\n2,w,1\n')
+    path = write_text_file(tmp_path / "t.csv", '1,"u\nv",0\n2,w,1\n')
     (chunk,) = chunks(path, 10, header=False)
     assert list(chunk.columns) == ["column 1", "column 2", "column 3"]
     assert chunk.rows == 2
 
 
 def test_delimiters(tmp_path):
-    path = written(tmp_path / "t.csv", "a;y\n1;0\n")
+    path = write_text_file(tmp_path / "t.csv", "a;y\n1;0\n")
     assert values(chunks(path, delimiter=";"), "a") == ["1"]
 
 
 def test_columns_that_were_not_learned_are_refused_or_ignored(tmp_path):
-    path = written(tmp_path / "t.csv", "a,b,y\n1,u,0\n2,v,1\n")
-    _, _, encoding = encoded(path)
-    (chunk,) = chunks(written(tmp_path / "n.csv", "b,a,extra\nw,5,1\nu,6,2\n"))
+    path = write_text_file(tmp_path / "t.csv", "a,b,y\n1,u,0\n2,v,1\n")
+    _, _, encoding = encode_input(path)
+    (chunk,) = chunks(write_text_file(tmp_path / "n.csv", "b,a,extra\nw,5,1\nu,6,2\n"))
     found = encoding.predict(chunk, None)
     assert found.X.toarray().tolist() == [[5, 0, 0], [6, 1, 0]]
     assert found.unknown == {"b": 1}
     assert found.strange == ("extra",)
     with pytest.raises(DataError, match="has a column 'extra', which the model has not learned"):
         encoding.predict(chunk)
-    (chunk,) = chunks(written(tmp_path / "n.csv", "a\n5\n"))
+    (chunk,) = chunks(write_text_file(tmp_path / "n.csv", "a\n5\n"))
     with pytest.raises(
         DataError, match="has no column 'b', which the model has learned; it has 'a'"
     ):
@@ -554,7 +561,7 @@ def test_columns_that_were_not_learned_are_refused_or_ignored(tmp_path):
 
 def test_patterns_are_sorted_and_must_match(tmp_path):
     for name in ("b.csv", "a.csv"):
-        written(tmp_path / name, "a\n")
+        write_text_file(tmp_path / name, "a\n")
     assert expanded([str(tmp_path / "*.csv")]) == [str(tmp_path / n) for n in ("a.csv", "b.csv")]
     with pytest.raises(DataError, match="no file matches"):
         expanded([str(tmp_path / "*.tsv")])
@@ -568,7 +575,7 @@ def test_a_chunk_does_not_care_how_it_was_read(tmp_path):
     """Numbers parsed by the reader equal numbers made of text, bit by bit."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal(1000) * 10.0 ** rng.integers(-300, 99, 1000)
-    path = written(tmp_path / "t.csv", "a,y\n" + "".join(f"{v!r},0\n" for v in x.tolist()))
+    path = write_text_file(tmp_path / "t.csv", "a,y\n" + "".join(f"{v!r},0\n" for v in x.tolist()))
     encoding = ColumnEncoder(Columns("y"))
     for kinds in ({}, {"a": "number"}):
         chunk = chunks(path, 1000, kinds=kinds)[0]
@@ -603,7 +610,7 @@ print(kilobytes("VmHWM") - before)
 
 @pytest.mark.parametrize("fault", ["start", "early"])
 def test_a_reading_thread_that_fails_is_an_error(monkeypatch, fault):
-    """Nothing waits for a thread that never started, or that ended before it could report."""
+    """The reader does not wait for a thread that never started or that ended without a report."""
     if fault == "start":
         monkeypatch.setattr(threading, "_start_new_thread", refuse_thread)
     else:

@@ -106,7 +106,7 @@ def test_merged_is_one_after_the_other(params):
     )
     before = one.predict_proba_one(xs[0]), two.predict_proba_one(xs[0])
     both = one.merge(two)
-    if not params.get("half_life"):  # fading goes by rows, of which each half had its own
+    if not params.get("half_life"):  # decay counts rows, and each half had its own
         assert_same(both, learn_events(xs, ys, **params), xs)
     assert before == (one.predict_proba_one(xs[0]), two.predict_proba_one(xs[0]))
     both.learn_one(xs[0], ys[0])

@@ -78,7 +78,7 @@ def test_contributions_are_integrated_gradients(look):
     centre = centre_of(model, X, y)
     line = centre + (np.arange(4000)[:, None] + 0.5) / 4000 * (x - centre)
     for j in range(3):
-        # Small beside what scores vary over, and large beside their rounding.
+        # Small compared with the range of scores, and large compared with their rounding.
         step = np.zeros(3)
         step[j] = 1e-5 * X[:, j].std()
         slope = (model.decision_function(line + step) - model.decision_function(line - step)) / (

@@ -27,18 +27,18 @@ LABELS = np.array(["a", "b", "c"])
 ALL = np.ones(3, dtype=bool)
 
 
-def verdicts(rows=200, seed=0, labels=LABELS):
-    """Probabilities told of rows of so many labels, and what they were."""
+def make_scored_rows(rows=200, seed=0, labels=LABELS):
+    """Return predicted probabilities of rows, their labels and their weights."""
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.full(len(labels), 0.3), rows) + 1e-6
     p /= p.sum(axis=1, keepdims=True)
     return p, labels[rng.integers(0, len(labels), rows)], rng.integers(0, 3, rows).astype(float)
 
 
-def assert_same_verdicts(one, two):
-    """Equal counts of each label, and equal sums.
+def assert_same_calibration(one, two):
+    """Compare the counts of each label, and the sums.
 
-    A judge of 16 rows is found by iteration to some 1e-10; 1e-8 leaves a factor of 100.
+    A model of 16 rows is found by iteration to some 1e-10; 1e-8 leaves a factor of 100.
     """
     place = {label: k for k, label in enumerate(two.labels.tolist())}
     at = [place[label] for label in one.labels.tolist()]
@@ -48,7 +48,7 @@ def assert_same_verdicts(one, two):
     assert_close(one.sums, two.sums[at], 1e-8)
 
 
-def skewed(rows, seed, classes=2):
+def make_skewed_stream(rows, seed, classes=2):
     """A stream of long tails to one side, which the exact link does not reckon with."""
     rng = np.random.default_rng(seed)
     y = rng.choice(classes, rows, p=[0.8, *np.full(classes - 1, 0.2 / (classes - 1))])
@@ -65,29 +65,29 @@ def loss(p, y):
 @pytest.mark.slow
 @given(st.integers(0, 200), st.integers(0, 10_000))
 def test_verdicts_of_two_parts_add_up(cut, seed):
-    p, y, w = verdicts(seed=seed)
+    p, y, w = make_scored_rows(seed=seed)
     whole = Calibration.of(LABELS, ALL, p, y, w)
     parts = [Calibration.of(LABELS, ALL, p[s], y[s], w[s]) for s in (slice(cut), slice(cut, None))]
-    assert_same_verdicts(parts[0].merge(parts[1]), whole)
-    assert_same_verdicts(parts[1].merge(parts[0]), whole)
+    assert_same_calibration(parts[0].merge(parts[1]), whole)
+    assert_same_calibration(parts[1].merge(parts[0]), whole)
     assert whole.counts.sum() == pytest.approx(3 * w.sum())
     assert whole.rows == (w > 0).sum()
 
 
 def test_verdicts_on_other_classes_stand_side_by_side():
-    p, y, _ = verdicts(labels=LABELS[:2])
+    p, y, _ = make_scored_rows(labels=LABELS[:2])
     two = Calibration.of(LABELS[:2], ALL[:2], p, y, None)
-    q, z, _ = verdicts(seed=1, labels=np.array(["c", "bb"]))
+    q, z, _ = make_scored_rows(seed=1, labels=np.array(["c", "bb"]))
     other = Calibration.of(np.array(["c", "bb"]), ALL[:2], q, z, None)
     both = two.merge(other)
     assert both.labels.tolist() == ["a", "b", "c", "bb"]
     np.testing.assert_array_equal(both.counts, np.concatenate([two.counts, other.counts]))
-    assert_same_verdicts(replace(both.restrict_to(LABELS[:2]), rows=two.rows), two)
+    assert_same_calibration(replace(both.restrict_to(LABELS[:2]), rows=two.rows), two)
     assert not both.restrict_to(LABELS[:1]).rows
 
 
 def test_two_classes_mirror_each_other():
-    p, y, _ = verdicts(labels=LABELS[:2])
+    p, y, _ = make_scored_rows(labels=LABELS[:2])
     found = Calibration.of(LABELS[:2], ALL[:2], p, y, None)
     np.testing.assert_array_equal(found.counts[0], found.counts[1, ::-1, ::-1])
     assert_close(found.probabilities(p, LABELS[:2], ALL[:2])[:, 1],
@@ -95,7 +95,7 @@ def test_two_classes_mirror_each_other():
 
 
 def test_rows_of_a_class_that_nobody_knew_are_not_judged():
-    p, y, _ = verdicts()
+    p, y, _ = make_scored_rows()
     seen = np.array([True, True, False])
     found = Calibration.of(LABELS, seen, p, y, None)
     assert found.labels.tolist() == ["a", "b"]
@@ -103,11 +103,11 @@ def test_rows_of_a_class_that_nobody_knew_are_not_judged():
 
 
 def test_without_a_verdict_nothing_changes():
-    p, _, _ = verdicts()
+    p, _, _ = make_scored_rows()
     assert Calibration.empty().probabilities(p, LABELS, ALL) is p
 
 
-def counted(seed, rows, bins=BINS):
+def count_bins(seed, rows, bins=BINS):
     """Counts of the rest and of a class in some of the bins, and sums of l."""
     rng = np.random.default_rng(seed)
     middle = np.sinh(np.linspace(-4.05, 4.05, bins))
@@ -118,7 +118,7 @@ def counted(seed, rows, bins=BINS):
 @pytest.mark.slow
 @given(st.integers(0, 10_000), st.sampled_from([1, 2, 3, 30, 3000, 10**7]))
 def test_the_curve_never_falls(seed, rows):
-    curve = CalibrationCurve.fit(*counted(seed, rows))
+    curve = CalibrationCurve.fit(*count_bins(seed, rows))
     logit = np.linspace(-50, 50, 4001)
     slope = np.diff(curve.of(logit)) / np.diff(logit)
     assert (slope >= MIN_SLOPE * (1 - 1e-6)).all()
@@ -126,7 +126,7 @@ def test_the_curve_never_falls(seed, rows):
 
 @pytest.mark.slow
 def test_the_curve_is_that_of_least_loss_and_prior():
-    """By a general optimiser; the prior by its definition, an integral and a fitted line."""
+    """Compare with a general optimizer; the prior is an integral and a fitted line."""
     rng = np.random.default_rng(1)
     logit = np.sinh(np.linspace(-3.0, 1.0, 12))
     n = rng.integers(20, 200, 12).astype(float)
@@ -134,11 +134,11 @@ def test_the_curve_is_that_of_least_loss_and_prior():
         n / (1 + np.exp(-0.6 * logit + 0.7))
     )  # rises everywhere, so that nothing is pooled
     curve = CalibrationCurve.fit(np.stack([n - ones, ones]), n * logit)
-    u, told = np.arcsinh(logit), (ones + 0.5) * (n - ones + 0.5) / (n + 1)
+    u, weight = np.arcsinh(logit), (ones + 0.5) * (n - ones + 0.5) / (n + 1)
 
     def objective(z):
         delta = z - logit
-        c, a = np.polyfit(logit - told @ logit / told.sum(), delta, 1, w=np.sqrt(told))
+        c, a = np.polyfit(logit - weight @ logit / weight.sum(), delta, 1, w=np.sqrt(weight))
         bend = np.diff(np.diff(z) / np.diff(logit))
         rough = (bend**2 / ((u[2:] - u[:-2]) / 2)).sum()
         prior = SMOOTHNESS_PENALTY * rough + (a / LEVEL) ** 2 + (c / SLOPE) ** 2
@@ -151,7 +151,7 @@ def test_the_curve_is_that_of_least_loss_and_prior():
 
 
 def test_the_curve_follows_a_rare_class_far_from_even_odds():
-    """Odds that were told as 1 to 150 are 1 to 15, those below 1 to 300 are right."""
+    """Odds that were predicted as 1 to 150 are 1 to 15, those below 1 to 300 are right."""
     logit = np.repeat([-7.0, -6.4, -5.7, -5.0, -4.4], 20_000)
     true = np.where(logit > -5.5, logit + np.log(10.0), logit)
     y = np.random.default_rng(0).random(len(logit)) < 1 / (1 + np.exp(-true))
@@ -195,14 +195,14 @@ def test_verdicts_do_not_depend_on_the_chunks(classes, options):
         for at in range(0, len(y), rows):
             s = slice(at, at + rows)
             parts.partial_fit(X[s], y[s], sample_weight=w[s])
-        assert_same_verdicts(parts._engine.state.calibration, whole._engine.state.calibration)
+        assert_same_calibration(parts._engine.state.calibration, whole._engine.state.calibration)
     pending = whole._engine.state.progressive.pending.rows
     first = 256 if options.get("feature_map") else 16  # a map is fixed by 256 rows
     assert first <= (w > 0).sum() - whole._engine.state.calibration.rows - pending < 1.2 * first
     single = BalancedRidgeClassifier(calibrate=True, **options)
     for x, label, weight in zip(X, y, w, strict=True):
         single.learn_one(x, label, weight)
-    assert_same_verdicts(single._engine.state.calibration, whole._engine.state.calibration)
+    assert_same_calibration(single._engine.state.calibration, whole._engine.state.calibration)
 
 
 @pytest.mark.slow
@@ -213,7 +213,7 @@ def test_events_are_judged_as_rows_are_and_late_features_were_zero():
     events = Events(calibrate=True)
     for i, (x, label) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
         events.learn_one({f"x{j}": v for j, v in enumerate(x) if j < 4 or i >= 150}, label)
-    assert_same_verdicts(events._state.calibration, rows._engine.state.calibration)
+    assert_same_calibration(events._state.calibration, rows._engine.state.calibration)
     p = events.predict_stream_proba_one({f"x{j}": v for j, v in enumerate(X[0].tolist())})
     # By a curve of sums that are equal to 1e-8, where it may be 100 times as steep.
     np.testing.assert_allclose(
@@ -223,7 +223,7 @@ def test_events_are_judged_as_rows_are_and_late_features_were_zero():
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_only_the_probabilities_of_the_stream_change(classes):
-    X, y = skewed(500, 0, classes)
+    X, y = make_skewed_stream(500, 0, classes)
     plain = BalancedRidgeClassifier().fit(X, y)
     judged = BalancedRidgeClassifier(calibrate=True).fit(X, y)
     np.testing.assert_array_equal(judged.coef_, plain.coef_)
@@ -249,8 +249,8 @@ def test_fifteen_rows_are_not_judged_and_the_link_is_exact():
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_odds_of_a_stream_with_long_tails_get_better(classes):
-    X, y = skewed(4000, 1, classes)
-    more, truth = skewed(4000, 2, classes)
+    X, y = make_skewed_stream(4000, 1, classes)
+    more, truth = make_skewed_stream(4000, 2, classes)
     plain = loss(BalancedRidgeClassifier().fit(X, y).predict_stream_proba(more), truth)
     model = BalancedRidgeClassifier(calibrate=True).fit(X, y)
     assert loss(model.predict_stream_proba(more), truth) < 0.97 * plain
@@ -265,11 +265,11 @@ def test_merging_adds_verdicts_and_forgetting_leaves_them():
                 for s in (slice(0, 150), slice(150, None)))  # fmt: skip
     both = one.merge(two)
     verdict = both._engine.state.calibration
-    assert_same_verdicts(
+    assert_same_calibration(
         verdict, one._engine.state.calibration.merge(two._engine.state.calibration)
     )
     both.unlearn(X[:10], y[:10])
-    assert_same_verdicts(both._engine.state.calibration, verdict)
+    assert_same_calibration(both._engine.state.calibration, verdict)
     gone = y == 2
     rest = one.merge(two).unlearn(X[gone], y[gone])
     assert sorted(rest._engine.state.calibration.labels.tolist()) == [0, 1]
@@ -300,7 +300,7 @@ def test_a_copy_is_judged_as_the_original():
     other, third = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
     for one in (model, other, third):
         one.partial_fit(X[250:], y[250:])
-        assert_same_verdicts(one._engine.state.calibration, model._engine.state.calibration)
+        assert_same_calibration(one._engine.state.calibration, model._engine.state.calibration)
 
 
 # Files
@@ -315,14 +315,14 @@ def test_verdicts_survive_a_file(tmp_path, features):
     model.save(tmp_path / "m")
     loaded = BalancedRidgeClassifier.load(tmp_path / "m")
     np.testing.assert_array_equal(loaded.predict_stream_proba(X), model.predict_stream_proba(X))
-    assert_same_verdicts(loaded._engine.state.calibration, model._engine.state.calibration)
+    assert_same_calibration(loaded._engine.state.calibration, model._engine.state.calibration)
     for one in (model, loaded):
         one.partial_fit(X[:200], names[:200])
     model.save(tmp_path / "m")
     again = BalancedRidgeClassifier.load(tmp_path / "m")
     for one in (model, loaded, again):
         one.partial_fit(X[:200], names[:200])
-        assert_same_verdicts(one._engine.state.calibration, model._engine.state.calibration)
+        assert_same_calibration(one._engine.state.calibration, model._engine.state.calibration)
 
 
 def wrong(name, change):
@@ -342,7 +342,7 @@ def set_at(value, *at):
     return change
 
 
-def told(**changes):
+def change_facts(**changes):
     def apply(contents):
         calibration = {**contents.facts["calibration"], **changes}
         return replace(contents, facts={**contents.facts, "calibration": calibration})
@@ -365,12 +365,12 @@ COUNTS, SUMS = "calibration counts", "calibration sums"
         wrong(SUMS, set_at(-1e9, 1, BINS - 1)),
         wrong(SUMS, lambda array: array[:, ::-1].copy()),
         wrong(SUMS, lambda array: array[0]),
-        told(rows=-1),
-        told(rows=1.5),
-        told(rows=True),
-        told(labels={"type": "int64", "values": [0, 7]}),
-        told(labels={"type": "int64", "values": [0, 0]}),
-        told(more=1),
+        change_facts(rows=-1),
+        change_facts(rows=1.5),
+        change_facts(rows=True),
+        change_facts(labels={"type": "int64", "values": [0, 7]}),
+        change_facts(labels={"type": "int64", "values": [0, 0]}),
+        change_facts(more=1),
         lambda c: replace(c, facts={**c.facts, "calibration": None}),
         lambda c: replace(c, facts={k: v for k, v in c.facts.items() if k != "calibration"}),
         lambda c: replace(c, arrays={k: v for k, v in c.arrays.items() if k != SUMS}),

@@ -1,4 +1,4 @@
-"""Several classes at once: the laws of the exact model, judges of other houses, and vandals."""
+"""Several classes: laws of the exact model, references of other libraries, and hostile input."""
 
 import pickle
 import sys
@@ -156,7 +156,7 @@ def test_weights_are_repetitions(shape, classes, half_life):
 @several
 @every_shape
 def test_fading_is_a_weight_by_age(shape, classes):
-    """Where neither scaling nor weights look at true counts."""
+    """Scaling and weights do not depend on the true counts."""
     X, y = rows(classes, seed=4)
     X = X / X.std(axis=0)
     age = np.array([(y[i + 1 :] == y[i]).sum() for i in range(len(y))])
@@ -207,11 +207,11 @@ def test_files_and_pickles_are_bit_identical(shape, classes, tmp_path):
     assert_same_answers(twins[0], twins[1], X)
 
 
-# Judges.
+# References.
 
 
 def totals(y, class_weight="balanced", class_factors=None):
-    """What each class says about the covariance, what it is worth, and its rows, by definition."""
+    """Return, by definition, the weight of each class in the covariance, its prior and its rows."""
     labels, n = np.unique(y, return_counts=True)
     a = np.full(len(n), 2.0 / len(labels)) if class_weight == "balanced" else n.astype(float)
     worth = a * [(class_factors or {}).get(label, 1.0) for label in labels]
@@ -237,12 +237,12 @@ def densities(Z, y, at, nu, ridge=None, **weights):
     )
 
 
-def judged(f):
-    """Scores of a judge in our form: a difference for two classes, else up to a constant."""
+def take_reference_scores(f):
+    """Return reference scores in our form: a difference for two classes, else up to a constant."""
     return f[:, 1] - f[:, 0] if f.shape[1] == 2 else centred(f)
 
 
-def scaled(scale, X):
+def scale_features(scale, X):
     return StandardScaler().fit_transform(X) if scale else X
 
 
@@ -261,14 +261,14 @@ WEIGHTS = [
 def test_scores_are_logarithms_of_normal_densities(classes, weights, scale):
     X, y = rows(classes, seed=7)
     X = X / X.std(axis=0)
-    Z = scaled(scale, X)
+    Z = scale_features(scale, X)
     for nu in (0.0, 3.0, 100.0, np.inf):
         options = {"pooled_rows": None if nu == np.inf else nu, "scale": scale, **weights}
         if nu == np.inf and classes == 2:
             continue  # least squares, which scale the difference: below
         nu = nu if nu < np.inf else 1e300
         f = BalancedRidgeClassifier(**options).fit(X, y).decision_function(X)
-        assert_close(centred(f), judged(densities(Z, y, Z, nu, **weights)), 1e-9)
+        assert_close(centred(f), take_reference_scores(densities(Z, y, Z, nu, **weights)), 1e-9)
 
 
 @pytest.mark.parametrize("pooled_rows", [None, 0.0, 7.0])
@@ -276,9 +276,11 @@ def test_scores_through_a_map_and_of_sparse_rows(pooled_rows):
     X, y = rows(5, seed=8, d=3)
     X[np.random.default_rng(0).random(X.shape) < 0.4] = 0.0
     model = BalancedRidgeClassifier(feature_map="poly2", pooled_rows=pooled_rows).fit(X, y)
-    Z = scaled("standard", model.feature_map_.transform(X))
+    Z = scale_features("standard", model.feature_map_.transform(X))
     nu = 1e300 if pooled_rows is None else pooled_rows
-    assert_close(centred(model.decision_function(X)), judged(densities(Z, y, Z, nu)), 1e-9)
+    assert_close(
+        centred(model.decision_function(X)), take_reference_scores(densities(Z, y, Z, nu)), 1e-9
+    )
     dense, sparse = (
         BalancedRidgeClassifier(pooled_rows=pooled_rows).fit(kind(X), y)
         for kind in (np.asarray, sp.csr_array)
@@ -292,16 +294,18 @@ def test_scores_through_a_map_and_of_sparse_rows(pooled_rows):
 def test_linear_discriminant_analysis(classes, weights):
     """Its shrinkage is our ridge. It weighs covariances by its priors, ours by rows or balance."""
     X, y = rows(classes, seed=9)
-    Z, part = scaled("standard", X), 0.01
+    Z, part = scale_features("standard", X), 0.01
     a, worth, _ = totals(y, **weights)
     priors = a / a.sum()
     S = [np.cov(Z[y == k].T, bias=True) for k in range(classes)]
     size = np.trace(np.tensordot(priors, S, 1)) / Z.shape[1]
-    judge = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=part, priors=priors).fit(Z, y)
+    reference = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=part, priors=priors).fit(Z, y)
     ridge = a.sum() * size * part / (1.0 - part)
     model = BalancedRidgeClassifier(ridge=ridge, **weights).fit(X, y)
     # Ours has no (1 − part) on the covariance, so that its distances are shorter.
-    theirs = (1.0 - part) * (Z @ judge.coef_.T + judge.intercept_ - np.log(priors)) + np.log(worth)
+    theirs = (1.0 - part) * (
+        Z @ reference.coef_.T + reference.intercept_ - np.log(priors)
+    ) + np.log(worth)
     assert_close(centred(model.decision_function(X)), centred(theirs), 1e-9)
 
 
@@ -310,30 +314,30 @@ def test_linear_discriminant_analysis(classes, weights):
 def test_quadratic_discriminant_analysis(classes, part):
     """It divides by n or, in older versions, by n − 1, and shrinks what it has.
 
-    Rows that are stretched by as much say the same to us.
+    Stretching the rows by the same factor gives us the same scores.
     """
     X, y = rows(classes, seed=10)
     X = X / X.std(axis=0)
     priors = np.full(classes, 1.0 / classes)
-    judge = QuadraticDiscriminantAnalysis(priors=priors, reg_param=part).fit(X, y)
+    reference = QuadraticDiscriminantAnalysis(priors=priors, reg_param=part).fit(X, y)
     stretched = X.copy()
     for k in range(classes):
         mean = X[y == k].mean(axis=0)
         own = np.trace(np.cov(X[y == k].T, bias=True))
         stretched[y == k] = mean + (X[y == k] - mean) * np.sqrt(
-            (judge.scalings_[k].sum() - part * X.shape[1]) / own
+            (reference.scalings_[k].sum() - part * X.shape[1]) / own
         )
     model = BalancedRidgeClassifier(scale=None, pooled_rows=0.0, ridge=2.0 * part).fit(stretched, y)
-    ours, theirs = model.decision_function(X), judge.decision_function(X)
+    ours, theirs = model.decision_function(X), reference.decision_function(X)
     assert_close(centred(ours), centred(theirs), 1e-9)
-    np.testing.assert_array_equal(model.predict(X), judge.predict(X))
+    np.testing.assert_array_equal(model.predict(X), reference.predict(X))
 
 
 @pytest.mark.parametrize("multi_class", ["lda", "ovr"])
 def test_two_classes_are_told_apart_by_the_weights_of_least_squares(multi_class):
     """w = V⁻¹δ / (2 (1 + D²/4)), with D² = δ·V⁻¹δ and V the mean covariance with the ridge."""
     X, y = stream(400, 6, 2, seed=11)
-    Z, ridge = scaled("standard", X), 0.1
+    Z, ridge = scale_features("standard", X), 0.1
     options = {"ridge": ridge, "penalize_intercept": False}
     model = BalancedRidgeClassifier(multi_class=multi_class, **options).fit(X, y)
     delta = Z[y == 1].mean(axis=0) - Z[y == 0].mean(axis=0)
@@ -373,7 +377,7 @@ def test_the_chosen_ridge_is_the_best_of_its_neighbours(classes, seed):
     X, y = rows(classes, seed=seed, d=12)
     X[:, 4:] = np.random.default_rng(seed).standard_normal((len(y), 8))  # so that some is needed
     model = BalancedRidgeClassifier(ridge="gcv").fit(X, y)
-    Z, step = scaled("standard", X), 10 ** (1 / 6)
+    Z, step = scale_features("standard", X), 10 ** (1 / 6)
     found = [criterion(Z, y, model.ridge_ * step**i) for i in (-6, -1, 0, 1, 6)]
     assert min(found) == found[2]
     for pooled_rows in (None, 5.0):
@@ -434,7 +438,7 @@ def test_odd_rows(name, X, y, shape, ridge):
 
 @pytest.mark.parametrize("shape", HOSTILE, ids=str)
 def test_classes_apart_are_told_apart_however_few_their_rows(shape):
-    """Along what does not vary within classes, means that differ tell everything."""
+    """In directions without variance within classes, different means separate the classes."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((5, 30)), np.arange(5)
     for ridge in RIDGES:
@@ -509,7 +513,7 @@ def test_classes_of_no_weight_are_none(shape):
 @hostile_shapes
 @pytest.mark.parametrize("weight", [1e-150, 1e-20, 1e20])
 def test_all_weights_small_or_large(shape, weight):
-    """A ridge that is a number does not know how much rows weigh."""
+    """A ridge that is a number does not depend on the weights of rows."""
     X, y = rows(4)
     options = {"ridge": 0.01, **shape}
     if "pooled_rows" in shape and 0.0 < shape["pooled_rows"] < 1e300:

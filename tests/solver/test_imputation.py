@@ -23,7 +23,7 @@ OPTIONS = [
 
 
 def gappy(n=400, classes=2, seed=0, base=None):
-    """Rows with gaps, far from zero; the same with constants and indicators; labels; the fill."""
+    """Return rows with missing values, the same with constants and indicators, labels, the fill."""
     X, y = stream(n, d=3, classes=classes, minority=0.3, seed=seed)
     X = X * [5.0, 1.0, 1.0] + [2010.0, 1e6, 0.0]
     gone = np.random.default_rng(seed + 1).random(X.shape) < [0.15, 0.05, 0.0]
@@ -60,7 +60,7 @@ def test_filling_is_a_batch_imputer_and_a_fresh_fit(options, classes):
     model = filling(fill, **options)
     for part in np.array_split(np.arange(len(y)), 5):
         model.partial_fit(rows[part], y[part])
-    if "half_life" in options:  # an imputer knows no fading: only what is shared by both
+    if "half_life" in options:  # an imputer has no decay: only compare what both share
         return
     assert_imputed(model, rows, slice(None), gaps, y, options)
 

@@ -110,7 +110,7 @@ def test_predict_is_the_argmax(classes, options):
 
 
 def test_stream_probabilities_follow_the_frequencies():
-    """One feature that tells nothing: what remains is the share of each class."""
+    """The feature is noise: only the frequency of each class remains."""
     rng = np.random.default_rng(0)
     y = (rng.random(20_000) < 0.03).astype(int)
     X = rng.standard_normal((20_000, 1))
@@ -140,7 +140,7 @@ def test_stream_probabilities_beat_the_base_rate_on_a_rare_class():
 
 
 def fading_stream(rows=30_000, seed=0):
-    """The rate of the rare class rises from 2 % to 20 % half-way."""
+    """Return a stream in which the rate of the rare class rises from 2% to 20% half-way."""
     rng = np.random.default_rng(seed)
     rate = np.where(np.arange(rows) < rows // 2, 0.02, 0.2)
     y = (rng.random(rows) < rate).astype(int)
@@ -150,16 +150,16 @@ def fading_stream(rows=30_000, seed=0):
 
 
 def test_frequencies_fade_with_the_rows():
-    """Of a class, those while its rows are remembered: a mean probability is the rate of today."""
+    """Frequencies are those of recent rows: the mean probability is the rate of today."""
     X, y = fading_stream()
     model = BalancedRidgeClassifier(half_life=300.0).fit(X, y)
     last = slice(25_000, None)
     today, ever = y[last].mean(), y.mean()
     p = model.predict_stream_proba(X[last])[:, 1].mean()
-    assert abs(p - today) < 0.03  # 430 rows of the rare class are remembered: 5 % of 0.2, and f
+    assert abs(p - today) < 0.03  # 430 rows of the rare class are remembered: 5% of 0.2, and f
     assert abs(p - ever) > 0.04
     kept = BalancedRidgeClassifier().fit(X, y).predict_stream_proba(X[last])[:, 1].mean()
-    assert abs(kept - ever) < 0.03  # without fading they are those of all rows
+    assert abs(kept - ever) < 0.03  # without decay they are those of all rows
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ def test_fading_frequencies_know_no_chunks(chunk, tmp_path):
         else:
             model.partial_fit(X[part], y[part], sample_weight=weight[part])
     assert_close(model.predict_stream_proba(X[:50]), whole.predict_stream_proba(X[:50]))
-    # By definition: every row of the stream, faded by the weight of the class that came after it.
+    # By definition: every row of the stream, decayed by the weight of the class that came after it.
     for k in (0, 1):
         later = np.append(np.cumsum((weight * (y == k))[::-1])[::-1][1:], 0.0)
         own = np.expm1(-np.log(2) / 50 * weight) / np.expm1(-np.log(2) / 50)

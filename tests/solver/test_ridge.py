@@ -81,7 +81,7 @@ def test_generalised_cross_validation_tracks_leave_one_out(intercept, class_weig
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 def test_degrees_of_freedom_are_the_trace_of_the_hat_matrix(intercept):
-    """With one class weight for all, GCV is the textbook formula class by class."""
+    """If all classes have one weight, GCV is the textbook formula class by class."""
     X, y = stream(80, 5, minority=0.3)
     system = systems(X, y, intercept, None)
     b = 2.0
@@ -176,7 +176,7 @@ def test_a_new_ridge_needs_no_new_fit():
 @pytest.mark.parametrize("rows", [4, 5, 6])
 @pytest.mark.parametrize("d", [1, 3, 5, 8])
 def test_gcv_does_not_change_with_the_order_of_a_few_rows(rows, d):
-    """With fewer rows than features loss and freedom both vanish: rounding must not decide."""
+    """If features outnumber rows, loss and freedom both vanish: rounding must not decide."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
         X, y = rng.standard_normal((rows, d)), np.array([0, 0, 1, 1, 0, 1])[:rows]
@@ -208,7 +208,7 @@ def test_the_condition_number_of_a_wide_model_is_that_of_all_its_eigenvalues(row
 @pytest.mark.parametrize("crowd", [1e-6, 1.0])
 @pytest.mark.parametrize("near", [1e-12, 1e-8, 1e-5])
 def test_many_eigenvalues_that_are_nearly_the_extreme_one(crowd, near):
-    """Lanczos iterations may not tell them apart; they are found then, too."""
+    """Lanczos iterations may not separate them, and still find them."""
     rng = np.random.default_rng(0)
     d = MAX_FEATURES_FULL_EIGEN + 150
     values = np.geomspace(1e-6, 1.0, d)

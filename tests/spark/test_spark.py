@@ -351,9 +351,9 @@ def test_bad_input_is_one_sentence_and_no_java(cancer, capfd, change, arguments,
 
 def test_predictions_are_those_of_the_model(cancer):
     model = fit(cancer, "y")
-    rows = predict(cancer, model, "said", "f").toPandas()
+    rows = predict(cancer, model, "predicted", "f").toPandas()
     matrix = rows[NAMES].to_numpy()
-    assert (rows["said"] == model.predict(pd.DataFrame(matrix, columns=NAMES))).all()
+    assert (rows["predicted"] == model.predict(pd.DataFrame(matrix, columns=NAMES))).all()
     alone = BalancedRidgeClassifier().fit(X, Y)
     assert np.allclose(rows["f"], alone.decision_function(matrix), atol=1e-9)
     with pytest.raises(DataError, match="has no column 'x3'"):
@@ -440,10 +440,12 @@ def test_a_pipeline_with_persistence(payments, tmp_path):
 
 def test_columns_instead_of_vectors_in_a_pipeline(payments):
     _, frame = payments
-    stage = BalancedRidge(inputCols=["amount", "country"], labelCol="fraud", predictionCol="said")
+    stage = BalancedRidge(
+        inputCols=["amount", "country"], labelCol="fraud", predictionCol="predicted"
+    )
     fitted = stage.fit(frame)
     assert same(fitted.model.coef_, fit(frame, "fraud", only=["amount", "country"]).coef_)
-    assert "said" in fitted.transform(frame).columns
+    assert "predicted" in fitted.transform(frame).columns
 
 
 # Failures
@@ -765,7 +767,7 @@ def test_the_examples_of_the_documents_run(spark, tmp_path, monkeypatch):
             "fraud": rng.integers(0, 2, 300),
         }
     )
-    for name in ("payments", "labelled", "incoming"):
+    for name in ("payments", "labeled", "incoming"):
         spark.createDataFrame(table).write.parquet(str(tmp_path / name))
     days = pd.date_range("2024-01-01", "2024-12-31", periods=300)
     year = table.assign(at=days.strftime("%Y-%m-%d"), country=np.where(days.day % 2, "DE", "FR"))
@@ -777,7 +779,7 @@ def test_the_examples_of_the_documents_run(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["fit.py", str(tmp_path / "payments"), "cluster.safetensors"])
     for block in blocks:
         # Java keeps the folder that it was started in.
-        paths = r'"(payments|labelled|incoming|year|check2?|scored|pipeline|fraud\.safetensors)"'
+        paths = r'"(payments|labeled|incoming|year|check2?|scored|pipeline|fraud\.safetensors)"'
         exec(re.sub(paths, rf'"{tmp_path}/\1"', block), names)
         for query in spark.streams.active:
             query.processAllAvailable()

@@ -90,15 +90,15 @@ OPTIONS = [
 
 @pytest.fixture
 def walks(monkeypatch):
-    """Every walk that was begun, to ask what it did."""
+    """List of all block scorers that were constructed."""
     begun = []
 
-    class Watched(progressive.BlockScorer):
+    class RecordedScorer(progressive.BlockScorer):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             begun.append(self)
 
-    monkeypatch.setattr(progressive, "BlockScorer", Watched)
+    monkeypatch.setattr(progressive, "BlockScorer", RecordedScorer)
     monkeypatch.setattr(progressive, "MIN_FEATURES_FOR_BLOCKS", 1)
     return begun
 

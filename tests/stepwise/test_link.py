@@ -20,7 +20,7 @@ OPTIONS = (
 )
 
 
-def opened(model):
+def open_moments(model):
     """Return the moments of a fitted model, open to single rows."""
     engine = engine_of(model)
     return engine.state.open(engine.params.options)
@@ -46,8 +46,8 @@ def distances(model, X, y, start, every):
                 ),
             )
             for stream, (one, many) in enumerate(looks):
-                found = opened(model).events.probabilities(X[i], bool(stream))
-                assert found is not None  # it is the compiled link that tells
+                found = open_moments(model).events.probabilities(X[i], bool(stream))
+                assert found is not None  # the compiled link returns them
                 told = one(X[i])
                 assert np.array_equal(told, found)
                 worst[stream] = max(worst[stream], np.abs(told - many(X[i : i + 1])[0]).max())

@@ -9,10 +9,10 @@ from counterpoise import BalancedRidgeClassifier
 from counterpoise.estimators.base import engine_of
 from counterpoise.river import BalancedRidgeClassifier as RiverFace
 
-N, D = 420, 56  # wide enough for weights to follow rather than to be solved anew
+N, D = 420, 56  # wide enough that weights are updated instead of solved again
 
 
-def opened(model):
+def open_moments(model):
     """Return the moments of a fitted model, open to single rows."""
     engine = engine_of(model)
     return engine.state.open(engine.params.options)
@@ -87,50 +87,50 @@ OPTIONS = (
 )
 
 
-def followed(X, y, options, looks):
-    """Largest distance of a score from a refit's, and what the events were scored with."""
+def compare_with_refits(X, y, options, looks):
+    """Return the largest distance of a score from a refit's, and the scorer of the events."""
     start = len(np.unique(y)) if y[:2].any() else 2
     model, worst = BalancedRidgeClassifier(**options).partial_fit(X[:start], y[:start]), 0.0
     for i in range(start, N):
-        found = opened(model)
+        found = open_moments(model)
         f = found.events.scores(X[i])
         if i in looks and f is not None:
             refit = BalancedRidgeClassifier(**options).partial_fit(X[:i], y[:i])
             g = np.ravel(refit.decision_function(X[i : i + 1]))
             worst = max(worst, float(np.max(np.abs(np.array(f) - g) / (1.0 + np.abs(g)))))
         model.learn_one(X[i], y[i])
-    return worst, opened(model).events
+    return worst, open_moments(model).events
 
 
 def looks(seed):
     return set(np.random.default_rng(seed).integers(0, N, 40).tolist())
 
 
-# 1e-8 is the promise; what is seen is 1e-10, but for jumps by 1e3 deviations with fading.
+# 1e-8 is promised and 1e-10 is observed, except for jumps by 1e3 deviations with decay.
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("options", OPTIONS[:3], ids=str)
 def test_scores_after_each_event_are_those_of_a_refit(stream, options):
-    worst, _ = followed(*stream(), options, looks(1))
+    worst, _ = compare_with_refits(*stream(), options, looks(1))
     assert worst < 1e-8
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_the_same_for_every_option(options):
-    worst, events = followed(*sample(), options, looks(2))
+    worst, events = compare_with_refits(*sample(), options, looks(2))
     assert worst < 1e-8
     assert 0 < events.refined.factors < N / 4  # most events needed no new inverse
 
 
 @pytest.mark.parametrize("options", [{}, {"multi_class": "ovr"}, {"fit_intercept": False}], ids=str)
 def test_the_same_for_several_classes(options):
-    worst, events = followed(*five_classes(), options, looks(3))
+    worst, events = compare_with_refits(*five_classes(), options, looks(3))
     assert worst < 1e-8
     assert events.refined.steps > 0
 
 
 def test_a_problem_without_digits_is_left_to_elimination():
     X, y = collinear()
-    _, events = followed(X, y, {"ridge": 1e-9}, set())
+    _, events = compare_with_refits(X, y, {"ridge": 1e-9}, set())
     assert events.refined.steps == 0
 
 
@@ -140,7 +140,7 @@ def test_rows_learned_between_two_looks_count():
     for i in range(100, N):
         model.learn_one(X[i], y[i])
         if i % 7 == 0:
-            f = opened(model).events.scores(X[i])
+            f = open_moments(model).events.scores(X[i])
             refit = BalancedRidgeClassifier().partial_fit(X[: i + 1], y[: i + 1])
             assert f == pytest.approx(refit.decision_function(X[i : i + 1]), abs=1e-8)
 
@@ -154,7 +154,7 @@ def test_a_chunk_between_two_events_counts():
         model.predict_one(X[i])
         model.learn_one(X[i], y[i])
         model.partial_fit(X[i + 1 : i + 20], y[i + 1 : i + 20])
-        f = opened(model).events.scores(X[i])
+        f = open_moments(model).events.scores(X[i])
         refit = BalancedRidgeClassifier().partial_fit(X[: i + 20], y[: i + 20])
         assert f == pytest.approx(refit.decision_function(X[i : i + 1]), abs=1e-8)
 

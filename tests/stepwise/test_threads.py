@@ -17,7 +17,7 @@ def short_parts(monkeypatch):
 
 
 def assert_same(X, y, n_jobs, delay=0, past=0, **options):
-    """As one thread has it: scores, and what is learned in the end."""
+    """Compare scores and the final model with those of one thread."""
     one, several = BalancedRidgeClassifier(**options), BalancedRidgeClassifier(**options)
     if past:
         for model in (one, several):
@@ -95,9 +95,9 @@ def test_whoever_fails_halts_the_others(monkeypatch):
             halt.wait()
             return real(*given)
         waiting.wait()
-        raise MemoryError("no more room")
+        raise MemoryError("out of memory")
 
     monkeypatch.setattr(progressive, "progressive_scores", scores)
-    with pytest.raises(MemoryError, match="no more room"):
+    with pytest.raises(MemoryError, match="out of memory"):
         model.progressive_scores(X, y, n_jobs=2)
     np.testing.assert_array_equal(model.coef_, before)

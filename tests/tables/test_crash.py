@@ -105,7 +105,7 @@ def test_dying_at_any_point_of_saving(expected_bytes, forks, tmp_path):
         go_on(tmp_path / str(k))
         assert (tmp_path / str(k) / "m").read_bytes() == expected_bytes
         names = sorted(path.name for path in (tmp_path / str(k)).iterdir())
-        assert names == ["m", "t.csv"]  # neither locks nor temporary files are left
+        assert names == ["m", "t.csv"]  # no locks and no temporary files are left
 
 
 def test_killed_at_random_moments(start, tmp_path):
@@ -139,7 +139,7 @@ class DiedError(Exception):
 
 
 def learn_with_metrics(folder, every, chunks=10**9, dies=False):
-    """Learn with metrics, up to so many chunks; then stop as a signal stops, or die."""
+    """Learn with metrics, up to `chunks` chunks; then stop as a signal stops, or die."""
     seen = []
     with locked(str(folder / "m")):
         learner = TableModel.open(
@@ -218,7 +218,7 @@ def test_scores_that_wait_are_kept_and_strange_ones_refused(tmp_path):
             TableModel.load(path)
 
 
-# Signals to a whole pipeline: whoever writes into it is gone too
+# Signals to a whole pipeline: the process that writes into it has ended too
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ def contents():
 
 @pytest.mark.slow
 def test_conditions_with_chunks_that_match_nothing(run, tmp_path):
-    """Erasure reads chunks of which no row was learned, or none is meant."""
+    """Erasure reads chunks without a learned row, and chunks that match no condition."""
     frame = payments(0)
     run("learn", events(frame, "e.csv"), *LEARN, "--chunk-rows", "7")
     some = frame.iloc[:23]

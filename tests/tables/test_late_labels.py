@@ -186,7 +186,7 @@ def test_bad_events_and_labels(run, here, what):
     assert len([line for line in failed.err.splitlines() if "new events" not in line]) == 1
     assert (here / "m").read_bytes() == before
     (here / name).write_text(good)
-    run("learn", "day01.csv", "--labels", "labels02.csv", *OPTIONS)  # and it goes on
+    run("learn", "day01.csv", "--labels", "labels02.csv", *OPTIONS)  # and learning continues
     run("learn", "joined01.csv", *PLAIN)
     run("learn", "joined02.csv", *PLAIN)
     assert model_contents("m")[5] == model_contents("joined")[5]
@@ -224,7 +224,7 @@ def test_options_that_do_not_fit(run, here):
     soon = run("learn", "day00.csv", "--id", "payment", "--expire", "soon", *needs, code=2).err
     assert "'soon' is not a time" in soon
     twice = run("learn", "-", "--labels", "-", "--id", "payment", *needs, code=2).err
-    assert "cannot be events and labels at once" in twice
+    assert "cannot be events and labels; name a file" in twice
     run(*of_day(0))
     assert "joins by 'payment'" in run("learn", "day01.csv", "--id", "hour", *needs, code=2).err
     (here / "x.pending").write_text("this is not a database, and not empty either " * 20)

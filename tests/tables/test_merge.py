@@ -96,7 +96,7 @@ def test_merging_and_forgetting_with_categories_of_their_own(run):
     assert "has column 'extra'" in run("learn", "two.csv", "-m", "both.st", code=2).err
     learn(
         run, "both.st", "two.csv", more=["--allow-new-columns"]
-    )  # goes on learning after all that
+    )  # continues to learn after the merge
     assert_same_files("both.st", "whole.st", 1e-9)
 
 
@@ -360,7 +360,7 @@ def test_shards_with_one_map_merge_and_unlearn_exactly(run, features):
     run("merge", "one.st", "two.st", "--output", "both.st")
     assert terms_of(run, "both.st") == pytest.approx(terms_of(run, "whole.st"), abs=1e-10)
     learn(run, "again.st", "one.csv", more=more)
-    # Without the third kind the product of two is constant: rounding could not tell, marks can.
+    # Without the third kind the product of two is constant: only row hashes detect this.
     run("unlearn", "whole.st", "two.csv")
     assert terms_of(run, "whole.st") == pytest.approx(terms_of(run, "again.st"), abs=1e-9)
 

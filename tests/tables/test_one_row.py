@@ -46,7 +46,7 @@ def test_rows_of_a_customer_are_unlearned_once_and_for_all(run, rows, tmp_path):
     assert "0 rows unlearned" in run("unlearn", "m", "t.csv", "--where", "customer=3").err
     assert (tmp_path / "m").read_bytes() == before
     assert "nothing new" in run("learn", "t.csv", "--model", "m").err
-    # A column that the remaining rows lack is still needed, and the rest goes as a whole.
+    # A column that the remaining rows do not have is still needed; all are unlearned together.
     write(tmp_path / "lacking.csv", rows)
     text = (tmp_path / "lacking.csv").read_text().replace("country", "land")
     (tmp_path / "lacking.csv").write_text(text)
@@ -188,7 +188,7 @@ def test_one_person_among_late_labels(run, tmp_path):
     before = (tmp_path / "m").read_bytes()
     run("unlearn", "m", "--where", "country=X", *days)
     assert (tmp_path / "m").read_bytes() == before
-    run("learn", "--labels", "labels03.csv", *OPTIONS)  # it goes on
+    run("learn", "--labels", "labels03.csv", *OPTIONS)  # learning continues
 
 
 def test_bad_conditions(run, rows):

@@ -56,7 +56,7 @@ def test_files_fade_by_a_column_of_times(run, tmp_path, table):
     run("learn", "late.csv", *words[:-3], "-m", "o", "--no-calibrate")
     run("merge", "n", "o", "-o", "both")
     assert_close(BalancedRidgeClassifier.load(tmp_path / "both"), wanted)
-    plain = table.drop_columns(["at", "fraud"])  # who asks need not say when
+    plain = table.drop_columns(["at", "fraud"])  # rows to predict need no time
     pa.csv.write_csv(plain, tmp_path / "new.csv")
     scores = [float(line.split(",")[1]) for line in run("predict", "m", "new.csv").out.split()[1:]]
     assert len(scores) == len(table)

@@ -28,7 +28,7 @@ def frame(towns, rows, seed, **more):
     return pd.DataFrame(columns)
 
 
-def written(name, towns, rows=40, seed=0, **more):
+def write_table(name, towns, rows=40, seed=0, **more):
     table = frame(towns, rows, seed, **more)
     if name.endswith(".jsonl"):
         table.to_json(name, orient="records", lines=True)
@@ -45,8 +45,8 @@ def written(name, towns, rows=40, seed=0, **more):
 )
 def test_a_category_that_only_unlearned_rows_had_is_gone_from_the_file(run, more):
     weight = {"w": np.resize([1.0, 2.5], 40)} if "--weight" in more else {}
-    written("one.csv", ["Ulm", "Bonn"], seed=0, **weight)
-    written("two.csv", ["Ulm", "Secretville"], seed=1, **weight)
+    write_table("one.csv", ["Ulm", "Bonn"], seed=0, **weight)
+    write_table("two.csv", ["Ulm", "Secretville"], seed=1, **weight)
     learn(run, "one.st", "one.csv", more=more)
     learn(run, MODEL, "one.csv", "two.csv", more=more)
     hashed = "--hash" in more
@@ -63,8 +63,8 @@ def test_a_category_that_only_unlearned_rows_had_is_gone_from_the_file(run, more
 
 
 def test_a_column_that_only_unlearned_rows_had_is_gone_from_the_file(run):
-    written("one.csv", ["Ulm"], zero=0.0)
-    written("two.csv", ["Ulm"], seed=1, zero=1.0, secret_number=3.0, secret_word="x")
+    write_table("one.csv", ["Ulm"], zero=0.0)
+    write_table("two.csv", ["Ulm"], seed=1, zero=1.0, secret_number=3.0, secret_word="x")
     learn(run, "one.st", "one.csv")
     learn(run, MODEL, "one.csv", "two.csv", more=["--allow-new-columns"])
     run("unlearn", MODEL, "two.csv")
@@ -74,8 +74,8 @@ def test_a_column_that_only_unlearned_rows_had_is_gone_from_the_file(run):
 
 
 def test_a_field_that_only_unlearned_rows_had_is_gone_from_the_file(run):
-    written("one.jsonl", ["Ulm"])
-    written("two.jsonl", ["Ulm"], seed=1, secret=1.5)
+    write_table("one.jsonl", ["Ulm"])
+    write_table("two.jsonl", ["Ulm"], seed=1, secret=1.5)
     learn(run, "one.st", "one.jsonl")
     learn(run, MODEL, "two.jsonl", "one.jsonl")
     run("unlearn", MODEL, "two.jsonl")
@@ -85,8 +85,8 @@ def test_a_field_that_only_unlearned_rows_had_is_gone_from_the_file(run):
 
 @pytest.mark.slow
 def test_an_indicator_that_only_unlearned_rows_had_is_gone(run):
-    written("one.csv", ["Ulm"])
-    written("two.csv", ["Ulm", None], seed=1)
+    write_table("one.csv", ["Ulm"])
+    write_table("two.csv", ["Ulm", None], seed=1)
     more = ["--missing", "indicate"]
     learn(run, "one.st", "one.csv", more=more)
     learn(run, MODEL, "one.csv", "two.csv", more=more)
@@ -98,8 +98,8 @@ def test_an_indicator_that_only_unlearned_rows_had_is_gone(run):
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["one.csv", "two.csv"])
 def test_rows_without_weight_hold_their_categories(run, first):
-    written("one.csv", ["Ulm", "Bonn"], w=1.0)
-    written("two.csv", ["Ulm", "Bonn", "Mainz"], seed=1, w=np.resize([1.0, 1.0, 0.0], 40))
+    write_table("one.csv", ["Ulm", "Bonn"], w=1.0)
+    write_table("two.csv", ["Ulm", "Bonn", "Mainz"], seed=1, w=np.resize([1.0, 1.0, 0.0], 40))
     other = "two.csv" if first == "one.csv" else "one.csv"
     more = ["--weight", "w"]
     learn(run, MODEL, "one.csv", "two.csv", more=more)
@@ -112,13 +112,13 @@ def test_rows_without_weight_hold_their_categories(run, first):
 
 @pytest.mark.slow
 def test_when_all_is_unlearned_no_name_is_left_and_learning_begins_afresh(run):
-    written("one.csv", ["Ulm", "Secretville"], secret=1.0)
+    write_table("one.csv", ["Ulm", "Secretville"], secret=1.0)
     learn(run, MODEL, "one.csv")
     assert "nothing is left" in run("unlearn", MODEL, "one.csv").err
     assert b"ecret" not in Path(MODEL).read_bytes()
     assert json.loads(run("inspect", MODEL, "--json").out)["weights"] == {}
     assert "is empty" in run("predict", MODEL, "one.csv", code=2).err
-    written("other.csv", ["Bonn"], seed=1)
+    write_table("other.csv", ["Bonn"], seed=1)
     learn(run, MODEL, "other.csv")
     learn(run, "other.st", "other.csv")
     assert_same_tables(MODEL, "other.st")
@@ -128,11 +128,11 @@ def test_when_all_is_unlearned_no_name_is_left_and_learning_begins_afresh(run):
 @pytest.mark.parametrize("features", ["poly2", "rff:50", "rm2+rff:50"])
 def test_a_map_keeps_the_features_that_fixed_it_and_no_other(run, features):
     towns = ["Ulm", "Bonn", "Mainz"]
-    written("first.csv", towns, 300)
-    written("one.csv", towns, 300, seed=1)
-    written("two.csv", [*towns, "Secretville"], 100, seed=2)
+    write_table("first.csv", towns, 300)
+    write_table("one.csv", towns, 300, seed=1)
+    write_table("two.csv", [*towns, "Secretville"], 100, seed=2)
     learn(run, "first.st", "first.csv", more=["--feature-map", features, "--ridge", "0.1"])
-    more = ["--feature-map", "./first.st", "--no-calibrate"]  # verdicts would stay
+    more = ["--feature-map", "./first.st", "--no-calibrate"]  # calibration counts would stay
     learn(run, "one.st", "one.csv", more=more)
     learn(run, MODEL, "one.csv", "two.csv", more=more)
     assert b"Secretville" in Path(MODEL).read_bytes()
@@ -161,13 +161,13 @@ def test_moments_of_some_features_are_those_of_rows_with_these_alone():
         )
     np.testing.assert_array_equal((found + alone).n, 2 * alone.n)
     arrays = [getattr(found, name) for name in Moments.__slots__]
-    assert all(array.flags.c_contiguous for array in arrays)  # kernels want that
+    assert all(array.flags.c_contiguous for array in arrays)  # kernels require this
 
 
 @pytest.mark.slow
 def test_merged_models_know_who_holds_what(run):
-    written("one.csv", ["Ulm", "Bonn"])
-    written("two.csv", ["Ulm", "Secretville"], seed=1)
+    write_table("one.csv", ["Ulm", "Bonn"])
+    write_table("two.csv", ["Ulm", "Secretville"], seed=1)
     for name in ("one", "two"):
         learn(run, f"{name}.st", f"{name}.csv")
     run("merge", "two.st", "one.st", "-o", MODEL)
@@ -197,7 +197,7 @@ def test_rows_without_any_feature_keep_one(run):
 @pytest.mark.slow
 def test_several_files_are_unlearned_at_once(run):
     for k, town in enumerate(["Ulm", "Bonn", "Mainz"]):
-        written(f"{k}.csv", ["Trier", town], seed=k)
+        write_table(f"{k}.csv", ["Trier", town], seed=k)
     learn(run, MODEL, "0.csv", "1.csv", "2.csv")
     learn(run, "one.st", "1.csv")
     run("unlearn", MODEL, "0.csv", "2.csv")
