@@ -52,7 +52,7 @@ WAYS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("size", [1e6, 1e8, 1e10])
-def test_after_a_change_of_level_the_past_costs_no_digits(size, way):
+def test_rows_before_a_change_of_level_cost_no_digits(size, way):
     """The reference has learned the second half alone: the first has decayed to nothing.
 
     1e10 + x keeps six digits of x, also in the reference: both learn the same numbers.
@@ -84,7 +84,7 @@ def test_the_anchor_stays_where_rows_do_not_leave_it():
     np.testing.assert_array_equal(model._engine.state.moments.anchor, X[0])
 
 
-def test_moving_the_anchor_moves_no_row():
+def test_moving_the_anchor_does_not_change_the_moments():
     """An outlier in front, then rows far from it: the anchor goes to them.
 
     Tolerances are those of a spread of 1e6.
@@ -103,7 +103,7 @@ def test_moving_the_anchor_moves_no_row():
         np.testing.assert_allclose(moments.C[k], np.cov(X[y == k].T) * 1499, rtol=1e-12, atol=1e-4)
 
 
-def test_a_moved_anchor_goes_through_a_file_bit_by_bit(tmp_path):
+def test_a_moved_anchor_survives_a_file_bit_by_bit(tmp_path):
     X, y = jump(1e8, 2000)
     straight = learn_in_chunks(X, y, 50)
     resumed = learn_in_chunks(X[:1300], y[:1300], 50)

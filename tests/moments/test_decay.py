@@ -37,7 +37,7 @@ def pieces(n, seed=1):
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_by_the_clock_a_row_weighs_what_its_age_says_in_any_order(options, classes):
+def test_a_row_has_the_weight_of_its_age_in_any_order(options, classes):
     X, y, w, t = payments(classes=classes)
     if "feature_map" in options:  # fixed by the same first rows, whatever comes after
         first = BalancedRidgeClassifier(**options).fit(X, y)
@@ -63,7 +63,7 @@ def test_by_the_clock_a_row_weighs_what_its_age_says_in_any_order(options, class
     assert np.allclose(chunks.class_count_, wanted.class_count_, rtol=ROUNDING)
 
 
-def test_while_a_map_is_not_fixed_times_are_kept_with_the_rows(tmp_path):
+def test_a_map_in_warm_up_keeps_times_with_the_rows(tmp_path):
     X, y, w, t = payments(200)
     whole = BalancedRidgeClassifier(half_life="6d", feature_map="poly2").fit(X, y, w, t=t)
     parts = BalancedRidgeClassifier(half_life="6d", feature_map="poly2")
@@ -75,7 +75,7 @@ def test_while_a_map_is_not_fixed_times_are_kept_with_the_rows(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 7])
-def test_progressive_scores_by_the_clock_are_those_of_a_refit(delay):
+def test_progressive_scores_by_the_clock_equal_those_of_a_refit(delay):
     X, y, _, t = payments(60)
     t = np.random.default_rng(3).permutation(t)  # late rows too
     model = BalancedRidgeClassifier(half_life="6d")
@@ -88,7 +88,7 @@ def test_progressive_scores_by_the_clock_are_those_of_a_refit(delay):
     assert_same_answers(model, BalancedRidgeClassifier(half_life="6d").fit(X, y, t=t), X, ROUNDING)
 
 
-def test_a_file_keeps_the_clock_and_goes_on(tmp_path):
+def test_a_loaded_model_continues_to_decay_by_the_clock(tmp_path):
     X, y, w, t = payments()
     model = BalancedRidgeClassifier(half_life="6d").fit(X[:200], y[:200], w[:200], t=t[:200])
     model.save(tmp_path / "m")
@@ -116,7 +116,7 @@ def test_times_may_be_dates_of_any_kind():
         )
 
 
-def test_a_class_whose_rows_are_ages_old_has_faded_away():
+def test_a_class_of_very_old_rows_decays_to_zero():
     X, y, _, _ = payments(60)
     model = BalancedRidgeClassifier(half_life="1s").fit(X, y, t=np.zeros(len(y)))
     model.partial_fit(X[y == 0], y[y == 0], t=np.full((y == 0).sum(), 500.0))
@@ -151,7 +151,7 @@ def test_one_time_far_in_the_future_warns():
 
 @pytest.mark.parametrize("half_life", [{0: 40.0, 1: 9.0}, {1: 9.0}], ids=str)
 @pytest.mark.parametrize("d", [4, 60])
-def test_by_class_each_fades_by_rows_of_its_own(half_life, d, tmp_path):
+def test_decay_by_class_counts_the_rows_of_each_class(half_life, d, tmp_path):
     rng = np.random.default_rng(5)
     y = (rng.random(400) < 0.25).astype(int)
     X = rng.standard_normal((400, d)) + 0.5 * y[:, None]
@@ -186,7 +186,7 @@ def test_by_class_each_fades_by_rows_of_its_own(half_life, d, tmp_path):
         assert abs(scores[i] - refit.decision_function(X[[i]])[0]) <= 1e-8
 
 
-def test_the_same_half_life_for_each_class_is_one_for_all():
+def test_equal_half_lives_of_all_classes_are_one_half_life():
     X, y, w, _ = payments()
     both = BalancedRidgeClassifier(half_life={0: 30.0, 1: 30.0}).fit(X, y, w)
     one = BalancedRidgeClassifier(half_life=30.0).fit(X, y, w)
@@ -197,14 +197,14 @@ def test_the_same_half_life_for_each_class_is_one_for_all():
     ("text", "expected"),
     [("7d", 7 * DAY), ("90min", 5400.0), ("2 weeks", 14 * DAY), ("1.5h", 5400.0), ("30s", 30.0)],
 )
-def test_times_to_fade_in_are_read(text, expected):
+def test_units_of_half_lives_are_parsed(text, expected):
     assert parse_time_span(text) == expected
 
 
 @pytest.mark.parametrize(
     "half_life", ["7", "soon", "-1d", "0d", "1e999d", "3m", {0: 0.0}, {0: "7d"}]
 )
-def test_half_lives_without_meaning_are_refused(half_life):
+def test_invalid_half_lives_are_refused(half_life):
     X, y, _, t = payments(20)
     with pytest.raises(ValueError, match="half_life"):
         BalancedRidgeClassifier(half_life=half_life).fit(X, y, t=t)
@@ -221,7 +221,7 @@ def test_half_lives_without_meaning_are_refused(half_life):
         (np.zeros(20, dtype=bool), "t contains bool values"),
     ],
 )
-def test_times_that_are_none_leave_the_model_as_it_was(t, message):
+def test_invalid_times_do_not_change_the_model(t, message):
     X, y, _, good = payments(20)
     model = BalancedRidgeClassifier(half_life="7d").fit(X, y, t=good)
     before = model.coef_
@@ -230,7 +230,7 @@ def test_times_that_are_none_leave_the_model_as_it_was(t, message):
     assert np.array_equal(model.coef_, before)
 
 
-def test_what_cannot_fade_by_the_clock_says_so():
+def test_models_that_cannot_decay_by_the_clock_raise():
     X, y, _, t = payments(20)
     with pytest.raises(ValueError, match="must be a number of rows"):
         AutoClassifier(half_life="7d").fit(X, y)

@@ -32,7 +32,7 @@ def with_outlier(size, feature=1):
 
 
 @pytest.mark.parametrize("size", 10.0 ** np.arange(1, 11))
-def test_an_outlier_learned_and_unlearned(size):
+def test_an_unlearned_outlier_leaves_the_moments_of_the_other_rows(size):
     """Silent below 1e-8, a warning up to 1e-3, an error and an unchanged model above."""
     X, y, row = with_outlier(size)
     model = BalancedRidgeClassifier().partial_fit(X, y).partial_fit(row, [1])
@@ -61,7 +61,7 @@ def test_an_outlier_learned_and_unlearned(size):
     assert size <= 1e8
 
 
-def test_the_estimate_is_of_the_size_of_the_error():
+def test_the_estimated_error_is_close_to_the_true_error():
     for size in 10.0 ** np.arange(2, 7):
         X, y, row = with_outlier(size)
         seen = Moments.of(X, y)
@@ -73,7 +73,7 @@ def test_the_estimate_is_of_the_size_of_the_error():
 
 
 @pytest.mark.slow
-def test_nearly_everything_unlearned():
+def test_nearly_all_rows_can_be_unlearned():
     X, y = stream(50_050, 6, minority=0.05, seed=2)
     model = BalancedRidgeClassifier()
     for i in range(0, len(y), 1000):
@@ -86,7 +86,7 @@ def test_nearly_everything_unlearned():
 
 
 @pytest.mark.slow
-def test_learning_and_forgetting_by_turns_returns():
+def test_learning_and_unlearning_in_turns_restores_the_moments():
     """The long version is ``make prove``."""
     X, y = stream(500, 5)
     rng = np.random.default_rng(0)
@@ -97,7 +97,7 @@ def test_learning_and_forgetting_by_turns_returns():
     assert true_error(model, X, y) < 1e-11
 
 
-def test_forgetting_in_other_portions_than_learned():
+def test_rows_can_be_unlearned_in_other_portions_than_learned():
     X, y = stream(300, 3)
     weight = np.random.default_rng(0).uniform(0.1, 3.0, 300)
     model = BalancedRidgeClassifier().fit(X, y, sample_weight=weight)
@@ -107,7 +107,7 @@ def test_forgetting_in_other_portions_than_learned():
     np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-10)
 
 
-def test_a_class_that_is_unlearned_whole_is_gone():
+def test_a_completely_unlearned_class_is_removed():
     X, y = stream(300, 3, 3)
     model = BalancedRidgeClassifier().fit(X, y)
     model.unlearn(X[y == 2], y[y == 2])
@@ -116,7 +116,7 @@ def test_a_class_that_is_unlearned_whole_is_gone():
     np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-10)
 
 
-def test_forgetting_everything_and_starting_again():
+def test_a_model_can_learn_after_all_rows_were_unlearned():
     X, y = stream(50, 3)
     model = BalancedRidgeClassifier().fit(X, y).unlearn(X, y)
     assert not model.__sklearn_is_fitted__()
@@ -128,7 +128,7 @@ def test_forgetting_everything_and_starting_again():
 
 @pytest.mark.parametrize("weight", [1.0, 0.37])
 @pytest.mark.parametrize("heavy", 10.0 ** np.array([8, 10, 11, 13, 15, 18, 30]))
-def test_a_heavy_row_unlearned_never_takes_its_class_along(heavy, weight):
+def test_unlearning_a_heavy_row_never_removes_its_class(heavy, weight):
     """The check reads the digits of the remaining rows, not their share of the total."""
     X, y = stream(200, 3, minority=0.5)
     weights, row = np.full(200, weight), X[1:2]
@@ -156,7 +156,7 @@ def test_a_heavy_row_unlearned_never_takes_its_class_along(heavy, weight):
     )
 
 
-def test_an_indicator_of_light_rows_survives_a_heavy_one():
+def test_an_indicator_of_light_rows_survives_unlearning_a_heavy_row():
     """The check of the count of rows that are not 0 also reads the remaining count."""
     X = np.column_stack([np.tile([0.0, 1.0, 0.0], 40), np.arange(120.0)])
     y = np.arange(120) % 2
@@ -167,7 +167,7 @@ def test_an_indicator_of_light_rows_survives_a_heavy_one():
 
 
 @pytest.mark.slow
-def test_a_window_that_slides_over_a_trend_keeps_its_digits():
+def test_a_window_that_slides_over_a_trend_stays_precise():
     """The anchor follows the window, and the precision loss is recorded."""
     rng = np.random.default_rng(0)
     X = np.arange(4000.0)[:, None] + rng.standard_normal((4000, 1))
@@ -183,7 +183,7 @@ def test_a_window_that_slides_over_a_trend_keeps_its_digits():
     assert np.abs(window.mean).max() < 100.0
 
 
-def test_what_a_removal_may_have_cost_is_in_the_file(tmp_path):
+def test_a_file_contains_the_precision_loss_of_unlearning(tmp_path):
     X, y = stream(200, 3)
     model = BalancedRidgeClassifier().fit(X, y).unlearn(X[:50], y[:50])
     model.save(tmp_path / "m")
@@ -194,7 +194,7 @@ def test_what_a_removal_may_have_cost_is_in_the_file(tmp_path):
     assert again._engine.state.moments.removed.any()
 
 
-def test_a_class_that_is_gone_leaves_no_name():
+def test_an_unlearned_class_leaves_no_name():
     X, y = stream(300, 3, 3)
     model = BalancedRidgeClassifier().fit(X, np.array(["a", "b", "secret"])[y])
     model.unlearn(X[y == 2], np.full((y == 2).sum(), "secret"))
@@ -202,7 +202,7 @@ def test_a_class_that_is_gone_leaves_no_name():
     assert model._contents().facts["labels"]["values"] == ["a", "b"]
 
 
-def test_a_model_that_has_unlearned_everything_knows_no_name():
+def test_a_model_that_has_unlearned_all_rows_contains_no_name():
     X, y = stream(30, 2)
     frame = pd.DataFrame(X, columns=["secret", "other"])
     model = BalancedRidgeClassifier().fit(frame, y).unlearn(frame, y)
@@ -214,7 +214,7 @@ def test_a_model_that_has_unlearned_everything_knows_no_name():
 
 @pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("size", 10.0 ** np.array([10, 12, 13, 14, 15, 17, 22, 30, 40]))
-def test_heavy_rows_unlearned_never_take_their_class_along(size, at_once):
+def test_unlearning_heavy_rows_never_removes_their_class(size, at_once):
     """Weights with fractions add up to what rounds off everything that is lighter."""
     for seed in range(5):
         rng = np.random.default_rng(seed)
@@ -262,7 +262,7 @@ def weighted_samples(draw):
 
 @pytest.mark.slow
 @given(weighted_samples(), st.booleans())
-def test_rows_unlearned_one_by_one_leave_nothing(sample, at_once):
+def test_rows_unlearned_one_by_one_leave_empty_moments(sample, at_once):
     """In any order and any units, and nothing is refused on the way."""
     X, y, weight, order = sample
     left = Moments.of(X, y, weight)
@@ -289,7 +289,7 @@ def test_rows_unlearned_one_by_one_leave_nothing(sample, at_once):
 
 @pytest.mark.slow
 @given(weighted_samples())
-def test_the_last_row_of_a_class_is_left_exactly(sample):
+def test_the_last_row_of_a_class_stays_exact(sample):
     X, y, weight, order = sample
     left = Moments.of(X, y, weight)
     last = [np.flatnonzero(y == label)[0] for label in left.labels]
@@ -303,7 +303,7 @@ def test_the_last_row_of_a_class_is_left_exactly(sample):
     assert (np.abs(left.anchor + left.mean - X[last]) <= 2 * rounding).all()
 
 
-def test_a_feature_that_is_left_constant_is_known_to_be():
+def test_a_feature_that_becomes_constant_has_no_variance():
     """After one year is unlearned, one year remains: no digits are lost."""
     X, y = stream(200, 3, minority=0.4)
     X[:, 1] = np.where(np.arange(200) < 120, 2023.1, 2024.1)
@@ -317,7 +317,7 @@ def test_a_feature_that_is_left_constant_is_known_to_be():
     np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-10)
 
 
-def test_a_feature_that_varies_by_little_is_not_taken_for_constant():
+def test_a_feature_of_small_variance_does_not_count_as_constant():
     X, y = stream(200, 2, minority=0.4)
     X[:, 1] = 1e9 * X[:, 1]
     X[120:, 1] = 1.0 + 1e-9 * np.arange(80)
@@ -327,7 +327,7 @@ def test_a_feature_that_varies_by_little_is_not_taken_for_constant():
 
 
 @pytest.mark.slow
-def test_a_window_with_fractions_of_weights_can_be_unlearned_to_its_end():
+def test_all_rows_of_fractional_weight_can_be_unlearned():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((3000, 2)) + 5.0, np.arange(3000) % 2
     weight = 10.0 ** rng.uniform(-3, 3, 3000)
@@ -342,7 +342,7 @@ def test_a_window_with_fractions_of_weights_can_be_unlearned_to_its_end():
     assert not window.n.any()
 
 
-def test_rows_that_go_in_portions_are_gone_in_the_end():
+def test_rows_unlearned_in_fractions_are_removed_in_the_end():
     """0.1 + 0.2 differs from 0.3 by rounding: this remainder is not a row."""
     X, y = stream(20, 2, minority=0.5)
     whole = Moments.of(X, y, np.full(20, 0.3))
@@ -352,7 +352,7 @@ def test_rows_that_go_in_portions_are_gone_in_the_end():
 
 @pytest.mark.slow
 @given(weighted_samples(), st.integers(0, 30))
-def test_marks_know_no_order_and_no_rounding(sample, cut):
+def test_row_hashes_do_not_depend_on_order_and_rounding(sample, cut):
     X, y, weight, order = sample
     whole = Moments.of(X, y, weight)
     parts = Moments.of(X[:cut], y[:cut], weight[:cut])
@@ -366,7 +366,7 @@ def test_marks_know_no_order_and_no_rounding(sample, cut):
 
 @pytest.mark.slow
 @given(st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=5), st.integers(1, 2**20))
-def test_marks_give_a_constant_back(row, times):
+def test_row_hashes_restore_a_constant(row, times):
     row = np.array(row)
     marks = Moments.of([row], ["a"], [float(times)]).row_hashes[0]
     constant, value = constant_features(marks, row * (1 + 1e-9))
@@ -376,7 +376,7 @@ def test_marks_give_a_constant_back(row, times):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::counterpoise.errors.PrecisionWarning")
-def test_marks_and_weights_are_in_the_file(tmp_path):
+def test_row_hashes_and_weights_are_in_the_file(tmp_path):
     X, y = stream(50, 3)
     weight = np.random.default_rng(0).uniform(0.1, 2.0, 50)
     model = BalancedRidgeClassifier().fit(X, y, sample_weight=weight)
@@ -392,14 +392,14 @@ def test_marks_and_weights_are_in_the_file(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["weight_remainder", "min_row_weight", "row_hashes"])
-def test_a_file_without_what_removals_need_is_refused(name):
+def test_a_file_without_the_data_for_unlearning_is_refused(name):
     contents = BalancedRidgeClassifier().fit(*stream(50, 3))._contents()
     del contents.arrays[name]
     with pytest.raises(ModelFileError, match="tensors"):
         BalancedRidgeClassifier._from_contents(contents)
 
 
-def test_forgetting_takes_no_more_room_than_what_goes():
+def test_unlearning_allocates_no_third_scatter():
     """The result reuses the memory of the second operand: no third scatter is allocated."""
     X, y = stream(400, 300)
     one, two = Moments.of(X, y), Moments.of(X[:100], y[:100])
@@ -435,7 +435,7 @@ def random_removal(seed):
 
 
 @pytest.mark.slow
-def test_silence_means_eight_digits():
+def test_unlearning_without_a_warning_keeps_eight_digits():
     silent = 0
     for seed in range(150):
         refused = ""
@@ -457,7 +457,7 @@ def test_silence_means_eight_digits():
     assert silent > 30
 
 
-def test_a_feature_that_is_left_at_zero_in_all_classes_does_not_vary():
+def test_a_feature_that_becomes_zero_in_all_classes_has_no_variance():
     """Not even by the rounding of means about an anchor that was left far away."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 2)), np.arange(60) % 2

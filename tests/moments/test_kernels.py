@@ -9,7 +9,7 @@ from counterpoise.moments.moments import Moments
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("d", [1, 3, 7, 8, 9, 31, 64, 96, 97, 130, 512, 513])
 @pytest.mark.parametrize("n", [2, 5, 700])
-def test_scatters_are_those_of_centred_rows(n, d, weighted):
+def test_scatters_equal_those_of_centered_rows(n, d, weighted):
     rng = np.random.default_rng(n + d)
     X, y = rng.standard_normal((n, d)) + 5.0, np.arange(n) % 2
     w = rng.integers(1, 5, n) / 2.0 if weighted else np.ones(n)
@@ -24,7 +24,7 @@ def test_scatters_are_those_of_centred_rows(n, d, weighted):
         assert np.abs(seen.anchor + seen.mean[k] - mean).max() <= 1e-13 * max(n, 10)
 
 
-def test_rows_far_from_where_a_sample_of_them_is_are_centred_anew():
+def test_rows_far_from_their_sample_are_centered_again():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((4000, 20))
     X[np.arange(4000) % 15 != 0] += 1e6  # every row outside the sample, which is every 15th

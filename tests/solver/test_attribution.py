@@ -123,7 +123,7 @@ def test_linear_contributions_are_weights_times_distances(file):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", SETS)
-def test_linear_contributions_are_those_of_shap(file):
+def test_linear_contributions_equal_those_of_shap(file):
     shap = pytest.importorskip("shap")
     X, y = data_set(file)
     model = BalancedRidgeClassifier().fit(X, y)
@@ -133,7 +133,7 @@ def test_linear_contributions_are_those_of_shap(file):
     np.testing.assert_allclose(model.explain(X).values, theirs.shap_values(X), atol=1e-9)
 
 
-def test_of_a_class_never_seen_there_is_nothing_to_say():
+def test_a_class_that_was_never_seen_has_no_explanation():
     X, y = stream(60)
     model = BalancedRidgeClassifier(pooled_rows=10.0).partial_fit(X, y, classes=[0, 1, 2])
     reasons = model.explain(X)
@@ -145,7 +145,7 @@ def test_of_a_class_never_seen_there_is_nothing_to_say():
     assert not alone.values.any()
 
 
-def test_all_faces_explain_and_take_what_they_predict():
+def test_all_estimators_explain_the_input_that_they_predict():
     import pandas as pd
 
     X, y = stream(300)
@@ -162,7 +162,7 @@ def test_all_faces_explain_and_take_what_they_predict():
 
 
 @pytest.mark.parametrize("face", [BalancedRidgeClassifier, AutoClassifier, CostSensitiveClassifier])
-def test_a_model_that_has_learned_nothing_has_no_reasons(face):
+def test_an_unfitted_model_has_no_reasons(face):
     with pytest.raises(NotFittedError):
         face().explain([[1.0]])
     X, y = stream(300)
@@ -189,7 +189,7 @@ def test_reasons_are_grouped_and_ranked():
         reasons.group_by_column(["a", "b"])
 
 
-def test_of_several_classes_the_winning_one_is_explained():
+def test_the_predicted_class_of_several_is_explained():
     X, y = stream(300, classes=4)
     reasons = BalancedRidgeClassifier().fit(X, y).explain(X)
     best = reasons.score.argmax(axis=1)
@@ -200,7 +200,7 @@ def test_of_several_classes_the_winning_one_is_explained():
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_plots_show_what_adds_up(classes):
+def test_plots_show_contributions_that_add_up(classes):
     pytest.importorskip("matplotlib")
     X, y = stream(200, d=14, classes=classes)
     reasons = BalancedRidgeClassifier().fit(X, y).explain(X)
@@ -215,7 +215,7 @@ def test_plots_show_what_adds_up(classes):
     assert len(shown.patches) == 4 * (classes if classes > 2 else 1)
 
 
-def test_reasons_of_a_class_that_is_none():
+def test_reasons_of_an_unknown_class_are_refused():
     X, y = stream(60)
     reasons = BalancedRidgeClassifier().fit(X, y).explain(X[:2])
     with pytest.raises(ValueError, match="label must be one of the classes 0, 1; got 'Churn'"):

@@ -64,7 +64,7 @@ def loss(p, y):
 
 @pytest.mark.slow
 @given(st.integers(0, 200), st.integers(0, 10_000))
-def test_verdicts_of_two_parts_add_up(cut, seed):
+def test_calibration_counts_of_two_parts_add_up(cut, seed):
     p, y, w = make_scored_rows(seed=seed)
     whole = Calibration.of(LABELS, ALL, p, y, w)
     parts = [Calibration.of(LABELS, ALL, p[s], y[s], w[s]) for s in (slice(cut), slice(cut, None))]
@@ -74,7 +74,7 @@ def test_verdicts_of_two_parts_add_up(cut, seed):
     assert whole.rows == (w > 0).sum()
 
 
-def test_verdicts_on_other_classes_stand_side_by_side():
+def test_merged_calibrations_of_different_classes_stay_separate():
     p, y, _ = make_scored_rows(labels=LABELS[:2])
     two = Calibration.of(LABELS[:2], ALL[:2], p, y, None)
     q, z, _ = make_scored_rows(seed=1, labels=np.array(["c", "bb"]))
@@ -94,7 +94,7 @@ def test_two_classes_mirror_each_other():
                  found.probabilities(p[:, ::-1], LABELS[1::-1], ALL[:2])[:, 0], 1e-8)  # fmt: skip
 
 
-def test_rows_of_a_class_that_nobody_knew_are_not_judged():
+def test_rows_of_an_unknown_class_are_not_counted():
     p, y, _ = make_scored_rows()
     seen = np.array([True, True, False])
     found = Calibration.of(LABELS, seen, p, y, None)
@@ -102,7 +102,7 @@ def test_rows_of_a_class_that_nobody_knew_are_not_judged():
     assert found.rows == (y != "c").sum()
 
 
-def test_without_a_verdict_nothing_changes():
+def test_without_calibration_counts_probabilities_stay_the_same():
     p, _, _ = make_scored_rows()
     assert Calibration.empty().probabilities(p, LABELS, ALL) is p
 
@@ -117,7 +117,7 @@ def count_bins(seed, rows, bins=BINS):
 
 @pytest.mark.slow
 @given(st.integers(0, 10_000), st.sampled_from([1, 2, 3, 30, 3000, 10**7]))
-def test_the_curve_never_falls(seed, rows):
+def test_the_curve_never_decreases(seed, rows):
     curve = CalibrationCurve.fit(*count_bins(seed, rows))
     logit = np.linspace(-50, 50, 4001)
     slope = np.diff(curve.of(logit)) / np.diff(logit)
@@ -125,7 +125,7 @@ def test_the_curve_never_falls(seed, rows):
 
 
 @pytest.mark.slow
-def test_the_curve_is_that_of_least_loss_and_prior():
+def test_the_curve_minimizes_loss_and_prior():
     """Compare with a general optimizer; the prior is an integral and a fitted line."""
     rng = np.random.default_rng(1)
     logit = np.sinh(np.linspace(-3.0, 1.0, 12))
@@ -150,7 +150,7 @@ def test_the_curve_is_that_of_least_loss_and_prior():
     )  # what gradients by differences give
 
 
-def test_the_curve_follows_a_rare_class_far_from_even_odds():
+def test_the_curve_corrects_small_probabilities_of_a_rare_class():
     """Odds that were predicted as 1 to 150 are 1 to 15, those below 1 to 300 are right."""
     logit = np.repeat([-7.0, -6.4, -5.7, -5.0, -4.4], 20_000)
     true = np.where(logit > -5.5, logit + np.log(10.0), logit)
@@ -164,7 +164,7 @@ def test_the_curve_follows_a_rare_class_far_from_even_odds():
 
 
 @pytest.mark.parametrize("weight", [1e-30, 1e50])
-def test_a_single_bin_of_any_weight_has_a_fit(weight):
+def test_a_single_bin_of_any_weight_can_be_fitted(weight):
     p = np.tile([0.3, 0.7], (5, 1))
     y = np.array(["a", "b", "b", "b", "b"])
     found = Calibration.of(LABELS[:2], ALL[:2], p, y, np.full(5, weight))
@@ -172,7 +172,7 @@ def test_a_single_bin_of_any_weight_has_a_fit(weight):
     assert q == pytest.approx(0.8 if weight > 1 else 0.7, abs=1e-6)
 
 
-def test_log_odds_are_finite_whatever_the_probabilities():
+def test_log_odds_of_all_probabilities_are_finite():
     p = np.array([[0.0, 0.0, 1.0], [0.5, 0.5, 0.0], [1e-300, 1.0, 1e-300]])
     assert np.isfinite(log_odds(p)).all()
     assert np.isfinite(log_odds(p[:, 1:])).all()
@@ -186,7 +186,7 @@ def test_log_odds_are_finite_whatever_the_probabilities():
     "options", [{}, {"half_life": 50.0}, {"pooled_rows": 5.0}, {"feature_map": "rm2"}]
 )
 @pytest.mark.parametrize("classes", [2, 4])
-def test_verdicts_do_not_depend_on_the_chunks(classes, options):
+def test_calibration_does_not_depend_on_the_chunks(classes, options):
     X, y = stream(rows=400, classes=classes)
     w = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
     whole = BalancedRidgeClassifier(calibrate=True, **options).partial_fit(X, y, sample_weight=w)
@@ -206,7 +206,7 @@ def test_verdicts_do_not_depend_on_the_chunks(classes, options):
 
 
 @pytest.mark.slow
-def test_events_are_judged_as_rows_are_and_late_features_were_zero():
+def test_events_are_calibrated_like_rows_in_which_late_features_are_zero():
     X, y = stream(rows=300, classes=3)
     X[:150, 4] = 0.0
     rows = BalancedRidgeClassifier(calibrate=True).partial_fit(X, y)
@@ -222,7 +222,7 @@ def test_events_are_judged_as_rows_are_and_late_features_were_zero():
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_only_the_probabilities_of_the_stream_change(classes):
+def test_calibration_changes_stream_probabilities_only(classes):
     X, y = make_skewed_stream(500, 0, classes)
     plain = BalancedRidgeClassifier().fit(X, y)
     judged = BalancedRidgeClassifier(calibrate=True).fit(X, y)
@@ -238,7 +238,7 @@ def test_only_the_probabilities_of_the_stream_change(classes):
     np.testing.assert_array_equal(judged.predict_stream_proba(X), plain.predict_stream_proba(X))
 
 
-def test_fifteen_rows_are_not_judged_and_the_link_is_exact():
+def test_fifteen_rows_are_not_calibrated_and_the_link_is_exact():
     X, y = stream(rows=15)
     judged = BalancedRidgeClassifier(calibrate=True).fit(X, y)
     assert not judged._engine.state.calibration.rows
@@ -248,7 +248,7 @@ def test_fifteen_rows_are_not_judged_and_the_link_is_exact():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
-def test_odds_of_a_stream_with_long_tails_get_better(classes):
+def test_calibration_improves_the_odds_of_a_stream_with_long_tails(classes):
     X, y = make_skewed_stream(4000, 1, classes)
     more, truth = make_skewed_stream(4000, 2, classes)
     plain = loss(BalancedRidgeClassifier().fit(X, y).predict_stream_proba(more), truth)
@@ -259,7 +259,7 @@ def test_odds_of_a_stream_with_long_tails_get_better(classes):
 
 
 @pytest.mark.slow
-def test_merging_adds_verdicts_and_forgetting_leaves_them():
+def test_merging_adds_calibration_counts_and_unlearning_keeps_them():
     X, y = stream(rows=300, classes=3)
     one, two = (BalancedRidgeClassifier(calibrate=True).fit(X[s], y[s])
                 for s in (slice(0, 150), slice(150, None)))  # fmt: skip
@@ -276,7 +276,7 @@ def test_merging_adds_verdicts_and_forgetting_leaves_them():
     assert np.isfinite(rest.predict_stream_proba(X)).all()
 
 
-def test_bad_rows_change_no_verdict():
+def test_bad_rows_do_not_change_the_calibration():
     X, y = stream(rows=100)
     model = BalancedRidgeClassifier(calibrate=True).fit(X, y)
     model.partial_fit(X, y)
@@ -291,7 +291,7 @@ def test_bad_rows_change_no_verdict():
         np.testing.assert_array_equal(model.coef_, before[2])
 
 
-def test_a_copy_is_judged_as_the_original():
+def test_a_copy_is_calibrated_like_the_original():
     import copy
     import pickle
 
@@ -308,7 +308,7 @@ def test_a_copy_is_judged_as_the_original():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("features", [None, "rm2"])
-def test_verdicts_survive_a_file(tmp_path, features):
+def test_calibration_survives_a_file(tmp_path, features):
     X, y = stream(rows=300, classes=3)
     names = np.array(["low", "middle", "high"])[y]
     model = BalancedRidgeClassifier(calibrate=True, feature_map=features).fit(X, names)
@@ -376,7 +376,7 @@ COUNTS, SUMS = "calibration counts", "calibration sums"
         lambda c: replace(c, arrays={k: v for k, v in c.arrays.items() if k != SUMS}),
     ],
 )
-def test_impossible_verdicts_are_refused(change):
+def test_impossible_calibration_counts_are_refused(change):
     X, y = stream(rows=300)
     contents = BalancedRidgeClassifier(calibrate=True).fit(X, y)._contents()
     BalancedRidgeClassifier._from_contents(contents)

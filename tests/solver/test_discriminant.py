@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from builders import assert_close, assert_same_answers, centred, stream
+from builders import assert_close, assert_same_answers, center_scores, stream
 from scipy.stats import multivariate_normal
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.preprocessing import StandardScaler
@@ -51,7 +51,7 @@ def model_of(*chunks, **options):
 @several
 @every_shape
 @pytest.mark.parametrize("half_life", [None, 20.0])
-def test_chunks_and_merging(shape, classes, half_life):
+def test_chunks_and_merged_parts_equal_one_fit(shape, classes, half_life):
     X, y = rows(classes)
     options = {**shape, "half_life": half_life}
     at = [0, 1, 2, 50, 51, 200, len(y)]
@@ -65,7 +65,7 @@ def test_chunks_and_merging(shape, classes, half_life):
 @several
 @every_shape
 @pytest.mark.parametrize("scale", ["standard", None])
-def test_order(shape, classes, scale):
+def test_the_order_of_rows_does_not_matter(shape, classes, scale):
     X, y = rows(classes, seed=1)
     if scale is None:
         X = X / X.std(axis=0)
@@ -76,7 +76,7 @@ def test_order(shape, classes, scale):
 
 @several
 @every_shape
-def test_what_is_unlearned_was_never_learned(shape, classes):
+def test_unlearned_rows_leave_the_model_of_the_other_rows(shape, classes):
     X, y = rows(classes, seed=2)
     gone, kept = (X[::3], y[::3]), (np.delete(X, np.s_[::3], 0), np.delete(y, np.s_[::3]))
     assert set(kept[1]) == set(y)
@@ -86,7 +86,7 @@ def test_what_is_unlearned_was_never_learned(shape, classes):
 
 
 @every_shape
-def test_a_class_that_is_unlearned_wholly_leaves_no_trace(shape):
+def test_a_completely_unlearned_class_leaves_no_trace(shape):
     X, y = rows(4)
     with_it, without = model_of((X, y), **shape), model_of((X[y != 2], y[y != 2]), **shape)
     assert_same_answers(with_it.unlearn(X[y == 2], y[y == 2]), without, X, tolerance=1e-9)
@@ -103,7 +103,7 @@ def collinear_in_one_class(apart):
 
 
 @pytest.mark.parametrize(("apart", "digits"), [(1e-2, "6"), (1e-3, "4")])
-def test_forgetting_knows_the_covariance_of_each_class(apart, digits):
+def test_unlearning_updates_the_covariance_of_each_class(apart, digits):
     X, y, gone = collinear_in_one_class(apart)
     options = {"scale": None, "ridge": 1e-12}
     model = model_of((X, y), pooled_rows=0.0, **options)
@@ -118,7 +118,7 @@ def test_forgetting_knows_the_covariance_of_each_class(apart, digits):
     assert_close(pooled.decision_function(X), model_of(kept, **options).decision_function(X), 1e-8)
 
 
-def test_forgetting_refuses_what_would_leave_the_covariance_of_a_class_without_digits():
+def test_unlearning_is_refused_where_the_covariance_of_a_class_would_lose_all_digits():
     X, y, gone = collinear_in_one_class(1e-5)
     model = model_of((X, y), scale=None, ridge=1e-12, pooled_rows=0.0)
     before = model.decision_function(X)
@@ -127,7 +127,7 @@ def test_forgetting_refuses_what_would_leave_the_covariance_of_a_class_without_d
     np.testing.assert_array_equal(model.decision_function(X), before)
 
 
-def test_forgetting_is_not_deceived_by_classes_far_apart():
+def test_precision_loss_of_unlearning_ignores_the_distances_between_classes():
     """Digits are those of what varies within classes, not of the distances between them."""
     rng = np.random.default_rng(0)
     y, gone = np.arange(600) % 3, np.arange(600) >= 300
@@ -139,7 +139,7 @@ def test_forgetting_is_not_deceived_by_classes_far_apart():
     with pytest.warns(PrecisionWarning, match="keeps about 7 correct digits"):
         model.unlearn(X[gone], y[gone])
     expected = model_of((X[~gone], y[~gone]), **options).decision_function(X)
-    assert_close(centred(model.decision_function(X)), centred(expected), 1e-7)
+    assert_close(center_scores(model.decision_function(X)), center_scores(expected), 1e-7)
 
 
 @several
@@ -155,7 +155,7 @@ def test_weights_are_repetitions(shape, classes, half_life):
 
 @several
 @every_shape
-def test_fading_is_a_weight_by_age(shape, classes):
+def test_decay_equals_a_weight_by_age(shape, classes):
     """Scaling and weights do not depend on the true counts."""
     X, y = rows(classes, seed=4)
     X = X / X.std(axis=0)
@@ -169,7 +169,7 @@ def test_fading_is_a_weight_by_age(shape, classes):
 @several
 @every_shape
 @pytest.mark.parametrize("half_life", [None, 20.0])
-def test_one_by_one_on_both_faces(shape, classes, half_life):
+def test_single_events_equal_one_fit_in_both_interfaces(shape, classes, half_life):
     X, y = rows(classes, seed=5)
     options = {**shape, "half_life": half_life}
     whole = model_of((X, y), **options)
@@ -239,7 +239,7 @@ def densities(Z, y, at, nu, ridge=None, **weights):
 
 def take_reference_scores(f):
     """Return reference scores in our form: a difference for two classes, else up to a constant."""
-    return f[:, 1] - f[:, 0] if f.shape[1] == 2 else centred(f)
+    return f[:, 1] - f[:, 0] if f.shape[1] == 2 else center_scores(f)
 
 
 def scale_features(scale, X):
@@ -268,7 +268,9 @@ def test_scores_are_logarithms_of_normal_densities(classes, weights, scale):
             continue  # least squares, which scale the difference: below
         nu = nu if nu < np.inf else 1e300
         f = BalancedRidgeClassifier(**options).fit(X, y).decision_function(X)
-        assert_close(centred(f), take_reference_scores(densities(Z, y, Z, nu, **weights)), 1e-9)
+        assert_close(
+            center_scores(f), take_reference_scores(densities(Z, y, Z, nu, **weights)), 1e-9
+        )
 
 
 @pytest.mark.parametrize("pooled_rows", [None, 0.0, 7.0])
@@ -279,7 +281,9 @@ def test_scores_through_a_map_and_of_sparse_rows(pooled_rows):
     Z = scale_features("standard", model.feature_map_.transform(X))
     nu = 1e300 if pooled_rows is None else pooled_rows
     assert_close(
-        centred(model.decision_function(X)), take_reference_scores(densities(Z, y, Z, nu)), 1e-9
+        center_scores(model.decision_function(X)),
+        take_reference_scores(densities(Z, y, Z, nu)),
+        1e-9,
     )
     dense, sparse = (
         BalancedRidgeClassifier(pooled_rows=pooled_rows).fit(kind(X), y)
@@ -306,7 +310,7 @@ def test_linear_discriminant_analysis(classes, weights):
     theirs = (1.0 - part) * (
         Z @ reference.coef_.T + reference.intercept_ - np.log(priors)
     ) + np.log(worth)
-    assert_close(centred(model.decision_function(X)), centred(theirs), 1e-9)
+    assert_close(center_scores(model.decision_function(X)), center_scores(theirs), 1e-9)
 
 
 @pytest.mark.parametrize("part", [1e-6, 0.1])
@@ -329,12 +333,12 @@ def test_quadratic_discriminant_analysis(classes, part):
         )
     model = BalancedRidgeClassifier(scale=None, pooled_rows=0.0, ridge=2.0 * part).fit(stretched, y)
     ours, theirs = model.decision_function(X), reference.decision_function(X)
-    assert_close(centred(ours), centred(theirs), 1e-9)
+    assert_close(center_scores(ours), center_scores(theirs), 1e-9)
     np.testing.assert_array_equal(model.predict(X), reference.predict(X))
 
 
 @pytest.mark.parametrize("multi_class", ["lda", "ovr"])
-def test_two_classes_are_told_apart_by_the_weights_of_least_squares(multi_class):
+def test_two_classes_are_separated_by_the_weights_of_least_squares(multi_class):
     """w = V⁻¹δ / (2 (1 + D²/4)), with D² = δ·V⁻¹δ and V the mean covariance with the ridge."""
     X, y = stream(400, 6, 2, seed=11)
     Z, ridge = scale_features("standard", X), 0.1
@@ -419,7 +423,7 @@ def odd_rows():
 @pytest.mark.parametrize(
     ("name", "X", "y"), list(odd_rows()), ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_odd_rows(name, X, y, shape, ridge):
+def test_unusual_rows_give_finite_results(name, X, y, shape, ridge):
     """Every answer is a number, whatever is singular, and only a ridge too small is warned of."""
     for scale in ("standard", None):
         model = BalancedRidgeClassifier(ridge=ridge, scale=scale, **shape)
@@ -437,7 +441,7 @@ def test_odd_rows(name, X, y, shape, ridge):
 
 
 @pytest.mark.parametrize("shape", HOSTILE, ids=str)
-def test_classes_apart_are_told_apart_however_few_their_rows(shape):
+def test_separated_classes_are_classified_even_with_few_rows(shape):
     """In directions without variance within classes, different means separate the classes."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((5, 30)), np.arange(5)
@@ -453,7 +457,7 @@ def test_classes_apart_are_told_apart_however_few_their_rows(shape):
                 np.testing.assert_array_equal(model.predict(X), y)
 
 
-def test_directions_in_which_nothing_differs_have_no_weight():
+def test_directions_without_differences_have_no_weight():
     X, y = rows(4, seed=1)
     twice = np.column_stack([X, X[:, 0]])
     model = BalancedRidgeClassifier(ridge=0.0).fit(twice, y)
@@ -461,11 +465,15 @@ def test_directions_in_which_nothing_differs_have_no_weight():
         coef = model.coef_
     assert_close(coef[:, 0], coef[:, 4], 1e-7)
     once = BalancedRidgeClassifier(ridge=0.0).fit(X, y)
-    assert_close(centred(model.decision_function(twice)), centred(once.decision_function(X)), 1e-9)
+    assert_close(
+        center_scores(model.decision_function(twice)),
+        center_scores(once.decision_function(X)),
+        1e-9,
+    )
 
 
 @pytest.mark.parametrize("shape", [{"pooled_rows": 0.0}, {"pooled_rows": 3.0}], ids=str)
-def test_singular_covariances_are_said_once(shape):
+def test_singular_covariances_warn_once(shape):
     X = np.random.default_rng(0).standard_normal((20, 40))
     model = BalancedRidgeClassifier(ridge=0.0, **shape).fit(X, np.arange(20) % 4)
     with pytest.warns(UserWarning, match="collinear") as said:
@@ -476,7 +484,7 @@ def test_singular_covariances_are_said_once(shape):
 @hostile_ridges
 @hostile_shapes
 @pytest.mark.parametrize("seen", [1, 2, 4])
-def test_classes_that_are_only_declared(seen, shape, ridge):
+def test_classes_may_be_declared_without_rows(seen, shape, ridge):
     X, y = rows(seen) if seen > 1 else (rows(2)[0], np.zeros(300, dtype=int))
     options = {"ridge": ridge, **shape}
     bare = BalancedRidgeClassifier(**options).fit(X, y)
@@ -503,7 +511,7 @@ def test_classes_that_are_only_declared(seen, shape, ridge):
 
 
 @every_shape
-def test_classes_of_no_weight_are_none(shape):
+def test_classes_without_weight_are_ignored(shape):
     X, y = rows(4)
     weight = np.where(y == 2, 0.0, 1.0)
     model = BalancedRidgeClassifier(**shape).fit(X, y, sample_weight=weight)
@@ -525,7 +533,7 @@ def test_all_weights_small_or_large(shape, weight):
 
 @pytest.mark.parametrize("multi_class", ["lda", "ovr"])
 @pytest.mark.parametrize("pooled_rows", [None, 3.0])
-def test_costs_from_next_to_nothing_to_everything(multi_class, pooled_rows):
+def test_costs_of_any_size_give_finite_scores(multi_class, pooled_rows):
     if pooled_rows is not None and multi_class == "ovr":
         return
     X, y = rows(4)
@@ -538,19 +546,21 @@ def test_costs_from_next_to_nothing_to_everything(multi_class, pooled_rows):
             assert (model.predict(X) == 1).all()
 
 
-def test_pooled_evidence_without_end_is_linear():
+def test_infinitely_many_pooled_rows_give_linear_boundaries():
     X, y = rows(5)
     linear_one = BalancedRidgeClassifier().fit(X, y)
     for pooled_rows, tolerance in ((1e10, 1e-6), (1e15, 1e-9), (1e308, 1e-9)):
         model = BalancedRidgeClassifier(pooled_rows=pooled_rows).fit(X, y)
         assert_close(
-            centred(model.decision_function(X)), centred(linear_one.decision_function(X)), tolerance
+            center_scores(model.decision_function(X)),
+            center_scores(linear_one.decision_function(X)),
+            tolerance,
         )
 
 
 @pytest.mark.slow
 @every_shape
-def test_an_interrupt_while_looking_leaves_the_answer_as_it_is(shape):
+def test_an_interrupt_of_a_solution_does_not_change_the_result(shape):
     """A KeyboardInterrupt is raised at every seventh line that runs in our modules."""
     X, y = rows(3)
     model = BalancedRidgeClassifier(**shape).fit(X, y)
@@ -585,7 +595,7 @@ def test_an_interrupt_while_looking_leaves_the_answer_as_it_is(shape):
 
 
 @pytest.mark.parametrize("shape", AT_ONCE, ids=str)
-def test_more_classes_than_fit_are_refused_and_nothing_is_lost(shape):
+def test_too_many_classes_are_refused_and_the_model_stays_the_same(shape):
     X, y = rows(10, d=20)
     model = BalancedRidgeClassifier(memory_limit=60_000.0, **shape)
     model.partial_fit(X[y < 5], y[y < 5])
@@ -597,7 +607,7 @@ def test_more_classes_than_fit_are_refused_and_nothing_is_lost(shape):
     assert_same_answers(model, model_of((X, y), memory_limit=2e9, **shape), X)
 
 
-def test_the_inverse_of_a_covariance_is_one_even_where_there_is_none():
+def test_the_inverse_of_a_singular_covariance_is_finite_and_positive():
     rng = np.random.default_rng(0)
     A = rng.standard_normal((6, 6))
     np.testing.assert_allclose(_inverse(A @ A.T) @ (A @ A.T), np.eye(6), atol=1e-9)
@@ -632,7 +642,7 @@ def test_names_of_classes_do_not_matter(shape, classes):
         assert_close(getattr(two, answer)(X[:50])[:, other], getattr(one, answer)(X[:50]))
 
 
-def test_rivals_are_those_that_are_hard_to_tell():
+def test_pairs_of_the_nearest_classes_are_found():
     rng = np.random.default_rng(0)
     gap, v = rng.uniform(0.0, 9.0, (2, 200, 200))
     i, j = _nearest_class_pairs(gap, v)

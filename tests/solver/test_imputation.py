@@ -55,7 +55,7 @@ def assert_imputed(model, rows, kept, gaps, y, options):
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("classes", [2, 3])
-def test_filling_is_a_batch_imputer_and_a_fresh_fit(options, classes):
+def test_imputation_equals_a_batch_imputer_and_a_fresh_fit(options, classes):
     gaps, rows, y, fill = gappy(classes=classes)
     model = filling(fill, **options)
     for part in np.array_split(np.arange(len(y)), 5):
@@ -66,7 +66,7 @@ def test_filling_is_a_batch_imputer_and_a_fresh_fit(options, classes):
 
 
 @pytest.mark.parametrize("options", [{}, {"pooled_rows": 20.0}], ids=str)
-def test_filling_in_any_order_merged_and_unlearned(options):
+def test_imputation_does_not_depend_on_order_merging_and_unlearning(options):
     gaps, rows, y, fill = gappy()
     order = np.random.default_rng(5).permutation(len(y))
     one = filling(fill, **options).partial_fit(rows[order[:150]], y[order[:150]])
@@ -78,7 +78,7 @@ def test_filling_in_any_order_merged_and_unlearned(options):
     assert_imputed(both, rows, left, gaps, y, options)
 
 
-def test_what_was_never_missing_is_the_mean():
+def test_columns_that_were_never_missing_are_imputed_by_the_mean():
     gaps, rows, y, fill = gappy()
     whole = ~np.isnan(gaps).any(axis=1)
     model = filling(fill).partial_fit(rows[whole], y[whole])
@@ -91,7 +91,7 @@ def test_what_was_never_missing_is_the_mean():
     np.testing.assert_allclose(model._engine.state.mean[0], mean, rtol=1e-14)
 
 
-def test_progressive_scores_know_no_future():
+def test_progressive_scores_do_not_use_later_rows():
     _, rows, y, fill = gappy(60)
     scores = filling(fill).progressive_scores(rows, y)
     for i in (20, 40, 59):
@@ -100,7 +100,7 @@ def test_progressive_scores_know_no_future():
 
 
 @pytest.mark.parametrize("features", ["rff:20", "poly2"])
-def test_a_map_fills_by_the_mean_of_its_warm_up(features):
+def test_a_map_imputes_the_mean_of_its_warm_up(features):
     gaps, rows, y, fill = gappy()
     model = filling(fill, feature_map=features).partial_fit(rows, y)
     mean = np.nanmean(gaps[:256], axis=0)
@@ -116,7 +116,7 @@ def test_a_map_fills_by_the_mean_of_its_warm_up(features):
     )
 
 
-def test_a_file_keeps_it(tmp_path):
+def test_a_file_keeps_the_imputation(tmp_path):
     _, rows, y, fill = gappy()
     for model in (
         filling(fill).partial_fit(rows, y),
@@ -130,7 +130,7 @@ def test_a_file_keeps_it(tmp_path):
         np.testing.assert_array_equal(model.decision_function(rows), again.decision_function(rows))
 
 
-def test_one_that_chooses(tmp_path):
+def test_an_averaging_classifier_imputes(tmp_path):
     gaps, rows, y, fill = gappy(700)
     options = {"candidates": ("linear", "pooled_rows=10", "rff:20")}
     model = AutoClassifier(**options)
@@ -147,7 +147,7 @@ def test_one_that_chooses(tmp_path):
 
 
 @pytest.mark.parametrize("weight", [None, 0.3])
-def test_other_constants_for_what_is_missing(weight):
+def test_other_constants_can_replace_missing_values(weight):
     _, rows, y, fill = gappy()
     base = np.array([1.0, 0.0])
     other = gappy(base=base)[1]

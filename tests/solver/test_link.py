@@ -33,7 +33,7 @@ def test_probabilities_rise_with_the_score_and_are_never_certain(f, slope):
 @given(
     st.lists(st.lists(st.floats(-5, 5), min_size=4, max_size=4), min_size=1, max_size=10),
 )
-def test_the_largest_probability_is_that_of_the_largest_score(rows):
+def test_the_largest_score_has_the_largest_probability(rows):
     f = np.array(rows)
     f[:, 1] = np.nextafter(f[:, 0], np.inf)  # apart by the last bit
     p = link(4).probabilities(f, np.ones(4, dtype=bool), stream=False)
@@ -43,7 +43,7 @@ def test_the_largest_probability_is_that_of_the_largest_score(rows):
 
 @pytest.mark.slow
 @given(st.floats(0.1, 10.0), st.floats(0.1, 10.0), st.floats(0.01, 0.99))
-def test_the_slope_is_the_one_of_least_loss(gap, v, share):
+def test_the_slope_minimizes_the_loss(gap, v, share):
     pi, twice = np.array([share, 1.0 - share]), np.full((2, 2), gap)
     best = slope(twice, np.full((2, 2), v), pi, np.ones(2))
     x, mass = nodes()
@@ -65,7 +65,7 @@ def test_nodes_are_quantiles_of_a_student_t():
 
 
 @pytest.mark.slow
-def test_margins_of_rows_that_were_left_out():
+def test_margins_are_those_of_rows_that_were_left_out():
     """The mean margin of left-out rows, refitted one by one, against the one from moments."""
     X, y = stream(120, 4, 3, minority=0.3, seed=5)
     model = BalancedRidgeClassifier(scale=None, ridge=1e-9)
@@ -86,7 +86,7 @@ def test_margins_of_rows_that_were_left_out():
     np.testing.assert_allclose(found[1][off], v[off], rtol=0.1)
 
 
-def test_ten_frauds_that_a_feature_separates():
+def test_probabilities_are_plausible_for_ten_separable_frauds():
     X = np.zeros((10_000, 1))
     X[:, 0] = np.random.default_rng(0).standard_normal(10_000) * 0.1
     y = (np.arange(10_000) % 1000 == 0).astype(int)
@@ -149,7 +149,7 @@ def fading_stream(rows=30_000, seed=0):
     return X, y
 
 
-def test_frequencies_fade_with_the_rows():
+def test_class_frequencies_decay_with_the_rows():
     """Frequencies are those of recent rows: the mean probability is the rate of today."""
     X, y = fading_stream()
     model = BalancedRidgeClassifier(half_life=300.0).fit(X, y)
@@ -164,7 +164,7 @@ def test_frequencies_fade_with_the_rows():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
-def test_fading_frequencies_know_no_chunks(chunk, tmp_path):
+def test_decayed_frequencies_do_not_depend_on_the_chunks(chunk, tmp_path):
     X, y = fading_stream(3000)
     weight = np.random.default_rng(1).integers(0, 3, 3000).astype(float)
     whole = BalancedRidgeClassifier(half_life=50.0).fit(X, y, sample_weight=weight)

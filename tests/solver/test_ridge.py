@@ -36,7 +36,7 @@ def test_the_path_passes_through_every_solution(scale, intercept):
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
-def test_problems_solved_together_are_those_solved_alone(intercept):
+def test_problems_have_the_same_solution_together_and_alone(intercept):
     X, y = stream(300, 4, classes=3)
     together = systems(X, y, intercept)
     b = np.array([0.1, 1.0, 10.0])
@@ -69,7 +69,7 @@ def leave_one_out(X, y, intercept, class_weight, b):
 
 @pytest.mark.parametrize("class_weight", ["balanced", None])
 @pytest.mark.parametrize("intercept", INTERCEPTS)
-def test_generalised_cross_validation_tracks_leave_one_out(intercept, class_weight):
+def test_generalized_cross_validation_tracks_leave_one_out(intercept, class_weight):
     X, y = stream(150, 6, minority=0.2, seed=3)
     system = systems(X, y, intercept, class_weight)
     b = np.array([1e-3, 1e-1, 1.0]) * (1.0 if class_weight else 75.0)
@@ -165,7 +165,7 @@ def test_units_of_features_without_scaling_do_not_make_a_system_singular(recwarn
     assert not len(recwarn)
 
 
-def test_a_new_ridge_needs_no_new_fit():
+def test_a_new_ridge_equals_a_new_fit():
     X, y = stream(100, 4)
     model = BalancedRidgeClassifier().fit(X, y)
     model.set_params(ridge=0.5)
@@ -207,7 +207,7 @@ def test_the_condition_number_of_a_wide_model_is_that_of_all_its_eigenvalues(row
 @pytest.mark.slow
 @pytest.mark.parametrize("crowd", [1e-6, 1.0])
 @pytest.mark.parametrize("near", [1e-12, 1e-8, 1e-5])
-def test_many_eigenvalues_that_are_nearly_the_extreme_one(crowd, near):
+def test_extreme_eigenvalues_are_found_among_many_close_ones(crowd, near):
     """Lanczos iterations may not separate them, and still find them."""
     rng = np.random.default_rng(0)
     d = MAX_FEATURES_FULL_EIGEN + 150
@@ -221,13 +221,13 @@ def test_many_eigenvalues_that_are_nearly_the_extreme_one(crowd, near):
     assert most == pytest.approx(values.max() + 1e-7, rel=1e-6)
 
 
-def test_a_deviation_too_small_to_divide_by_counts_as_none():
+def test_a_deviation_too_small_to_divide_by_counts_as_zero():
     X, y = np.array([[0.0], [5e-324], [0.0], [5e-324]]), np.array([0, 1, 1, 0])
     model = BalancedRidgeClassifier().fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()
 
 
-def test_the_decaying_ridge_is_three_rows_of_each_direction():
+def test_the_decaying_ridge_equals_three_rows_of_each_direction():
     one = np.ones(2)
     # Balanced: 3/2 (1/n + 1/n). Not balanced, a = n: 3, as scikit-learn's alpha.
     assert decaying_ridge(one, 100.0 * one) == pytest.approx(0.03)

@@ -106,7 +106,7 @@ def walks(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.__name__)
-def test_awkward_streams_in_blocks(stream, options, walks):
+def test_blocks_score_awkward_streams_within_the_bound(stream, options, walks):
     X, y = stream()
     step = 7 if len(y) == ROWS else 53
     assert_progressive(X, y, options, rows=range(20, len(y), step))
@@ -122,7 +122,7 @@ def plainly(monkeypatch, X, y, options=None):
 
 
 @pytest.mark.parametrize("bound", [1e-2, 1e-5, 2e-9])
-def test_the_error_is_within_whatever_bound_is_asked_for(bound, walks, monkeypatch):
+def test_the_error_is_within_the_requested_bound(bound, walks, monkeypatch):
     monkeypatch.setattr(progressive, "SCORE_ERROR_BOUND", bound)
     X, y = base(1500, 20)
     scores = BalancedRidgeClassifier().progressive_scores(X, y)
@@ -133,7 +133,7 @@ def test_the_error_is_within_whatever_bound_is_asked_for(bound, walks, monkeypat
     assert bound < 1e-8 or off.max() > 1e-9  # a loose bound is used, so the tight one is felt
 
 
-def test_a_bound_that_cannot_be_met_leaves_the_steps_to_others(walks, monkeypatch):
+def test_a_bound_that_cannot_be_met_ends_the_block_scorer(walks, monkeypatch):
     monkeypatch.setattr(progressive, "SCORE_ERROR_BOUND", 0.0)
     X, y = base(200, 12)
     scores = BalancedRidgeClassifier().progressive_scores(X, y)
@@ -143,7 +143,7 @@ def test_a_bound_that_cannot_be_met_leaves_the_steps_to_others(walks, monkeypatc
 
 
 @pytest.mark.parametrize("options", [{}, {"half_life": 90.0}], ids=str)
-def test_a_block_teaches_what_its_rows_teach(options, walks, monkeypatch):
+def test_a_block_is_learned_like_its_rows(options, walks, monkeypatch):
     X, y = base(700, 17)
     X[:, 3] = X[:, 3] > 0.0
     X[500:, 5] += 1e4  # the anchor moves

@@ -59,7 +59,7 @@ def distances(model, X, y, start, every):
 # scores that are 1e-10 off.
 @pytest.mark.parametrize(("d", "limit"), [(1, 1e-11), (9, 1e-11), (33, 1e-11), (52, 1e-9)])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_two_classes(options, d, limit):
+def test_probabilities_of_two_classes_equal_those_of_arrays(options, d, limit):
     X, y = sample(2, d)
     model = BalancedRidgeClassifier(**options).partial_fit(X[:20], y[:20])
     assert max(distances(model, X, y, 20, 5)) < limit
@@ -69,13 +69,13 @@ def test_two_classes(options, d, limit):
     "options", [{}, {"multi_class": "ovr"}, {"class_factors": {1: 3.0}}], ids=str
 )
 @pytest.mark.parametrize("d", [2, 9, 52])
-def test_several_classes(options, d):
+def test_probabilities_of_several_classes_equal_those_of_arrays(options, d):
     X, y = sample(5, d)
     model = BalancedRidgeClassifier(**options).partial_fit(X[:20], y[:20])
     assert max(distances(model, X, y, 20, 5)) < 1e-9
 
 
-def test_the_largest_is_the_class_that_is_predicted():
+def test_the_predicted_class_has_the_largest_probability():
     X, y = sample(3, 6)
     model = BalancedRidgeClassifier().partial_fit(X[:20], y[:20])
     for i in range(20, N):
@@ -110,7 +110,7 @@ def test_events_as_dicts_have_the_probabilities_of_arrays():
 @pytest.mark.parametrize(
     "options", [{"pooled_rows": 5.0}, {"ridge": "gcv"}, {"calibrate": True}], ids=str
 )
-def test_what_is_not_compiled_is_told_all_the_same(options):
+def test_models_without_a_compiled_link_also_have_probabilities(options):
     X, y = sample(2, 4)
     model = BalancedRidgeClassifier(**options).partial_fit(X, y)
     for one, many in (
@@ -120,7 +120,7 @@ def test_what_is_not_compiled_is_told_all_the_same(options):
         assert one(X[0]) == pytest.approx(many(X[:1])[0], abs=1e-11)
 
 
-def test_one_class_is_certain_and_nothing_learned_is_an_error():
+def test_one_class_has_probability_one_and_an_unfitted_model_raises():
     X, _ = sample(2, 4)
     model = BalancedRidgeClassifier().partial_fit(X[:5], np.zeros(5, dtype=int))
     assert model.predict_proba_one(X[0]).tolist() == [1.0]
@@ -130,7 +130,7 @@ def test_one_class_is_certain_and_nothing_learned_is_an_error():
     assert RiverFace().predict_proba_one({"a": 1.0}) == {}
 
 
-def test_a_row_that_is_no_row_is_refused_by_name():
+def test_an_invalid_row_is_refused_by_name():
     X, y = sample(2, 4)
     model = BalancedRidgeClassifier().partial_fit(X, y)
     with pytest.raises(ValueError, match="feature 2 is NaN"):

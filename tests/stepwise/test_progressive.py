@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from builders import assert_progressive, data_set, refitted, stream
+from builders import assert_progressive, data_set, score_by_refit, stream
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +30,7 @@ OPTIONS = [
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_every_option(options, classes):
+def test_progressive_scores_of_every_option_equal_refits(options, classes):
     X, y = stream(120, 4, classes, minority=0.2, seed=classes)
     first = 20 if options.get("ridge") == "gcv" else 0  # with few rows the criterion is flat
     assert_progressive(X, y, options, rows=range(first, 120))
@@ -50,7 +50,7 @@ def test_every_option(options, classes):
     ],
     ids=str,
 )
-def test_several_classes(shape, classes, delay):
+def test_progressive_scores_of_several_classes_equal_refits(shape, classes, delay):
     """From the first row on, while most classes are still to come."""
     X, y = stream(160, 4, classes, minority=0.5 / classes, seed=classes)
     order = np.random.default_rng(0).permutation(160)
@@ -62,7 +62,7 @@ def test_several_classes(shape, classes, delay):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delay", [1, 7, 500])
-def test_labels_that_arrive_late(delay):
+def test_progressive_scores_with_late_labels_equal_refits(delay):
     X, y = stream(150, 3, minority=0.2)
     assert_progressive(X, y, delay=delay)
     model = BalancedRidgeClassifier()
@@ -72,7 +72,7 @@ def test_labels_that_arrive_late(delay):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 3, 5, 8, 13, 22, 40, 72, 110, 200])
-def test_every_width(d):
+def test_progressive_scores_of_every_width_equal_refits(d):
     X, y = stream(400, d, minority=0.2, seed=d)
     rows = np.unique(np.concatenate([np.arange(30), np.arange(30, 400, 7)]))
     assert_progressive(X, y, rows=rows)
@@ -80,7 +80,7 @@ def test_every_width(d):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [3, 40])
-def test_awkward_streams(d):
+def test_progressive_scores_of_awkward_streams_equal_refits(d):
     rng = np.random.default_rng(d)
     X, y = stream(300, d, minority=0.3, seed=d)
     order = np.argsort(y, kind="stable")
@@ -97,21 +97,21 @@ def test_awkward_streams(d):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ozone-eight", "spambase"])
-def test_real_streams(name):
+def test_progressive_scores_of_real_streams_equal_refits(name):
     X, y = data_set(name)
     order = np.random.default_rng(0).permutation(len(y))
     assert_progressive(X[order], y[order], rows=range(0, len(y), 61))
 
 
 @pytest.mark.slow
-def test_a_long_real_stream_on_a_sample_of_rows():
+def test_progressive_scores_of_a_long_stream_equal_refits_on_a_sample():
     X, y = data_set("ijcnn1")
     assert_progressive(X, y, rows=range(0, len(y), 14_001))
 
 
 @pytest.mark.slow
 @given(seed=st.integers(0, 1000), at=st.integers(1, 99))
-def test_going_on_where_it_was(seed, at):
+def test_progressive_scores_continue_after_earlier_rows(seed, at):
     X, y = stream(100, 3, minority=0.3, seed=seed)
     whole, parts = BalancedRidgeClassifier(), BalancedRidgeClassifier()
     scores = whole.progressive_scores(X, y)
@@ -121,7 +121,7 @@ def test_going_on_where_it_was(seed, at):
     np.testing.assert_allclose(parts.coef_, whole.coef_, rtol=1e-9)
 
 
-def test_what_is_learned_is_what_partial_fit_learns():
+def test_progressive_scores_learn_like_partial_fit():
     X, y = stream(500, 6, 3)
     model = BalancedRidgeClassifier()
     model.progressive_scores(X, y)
@@ -137,13 +137,13 @@ def test_ridge_zero_falls_back_where_the_system_is_singular():
     with pytest.warns(UserWarning, match="collinear"):
         scores = BalancedRidgeClassifier(**options).progressive_scores(X, y)
     with pytest.warns(UserWarning, match="collinear"):
-        expected = [refitted(X, y, t, options)[0] for t in range(60)]
+        expected = [score_by_refit(X, y, t, options)[0] for t in range(60)]
     np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [o for o in OPTIONS if o.get("ridge") != "gcv"], ids=str)
-def test_every_option_in_blocks(options, monkeypatch):
+def test_blocks_of_every_option_equal_refits(options, monkeypatch):
     """Blocks for narrow rows too, so that every option meets them."""
     monkeypatch.setattr(progressive, "MIN_FEATURES_FOR_BLOCKS", 1)
     X, y = stream(400, 6, minority=0.15, seed=4)
@@ -154,7 +154,7 @@ def test_every_option_in_blocks(options, monkeypatch):
 
 
 @pytest.mark.slow
-def test_extreme_imbalance_and_a_class_that_comes_late(monkeypatch):
+def test_blocks_of_an_imbalanced_stream_with_a_late_class_equal_refits(monkeypatch):
     for wide in (1, 1000):
         monkeypatch.setattr(progressive, "MIN_FEATURES_FOR_BLOCKS", wide)
         X, y = stream(3000, 5, minority=0.01, seed=2)
@@ -167,7 +167,7 @@ def test_extreme_imbalance_and_a_class_that_comes_late(monkeypatch):
 @pytest.mark.parametrize("options", [{}, {"ridge": 1.0}], ids=str)
 @pytest.mark.parametrize("factor", [1e3, 1e4])
 @pytest.mark.parametrize("where", [slice(330, 331), slice(330, None)], ids=["outlier", "jump"])
-def test_streams_that_jump_within_a_block(where, factor, options):
+def test_streams_that_jump_within_a_block_equal_refits(where, factor, options):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 100))
     y = (X[:, 0] + 0.5 * rng.standard_normal(400) > 0.5).astype(int)
@@ -176,16 +176,16 @@ def test_streams_that_jump_within_a_block(where, factor, options):
     assert_progressive(X, y, options, rows=range(320, 400, 3), tolerance=1e-6)
 
 
-def test_singular_at_the_start_of_a_block():
+def test_a_block_that_starts_with_a_singular_system_equals_refits():
     """Ridge 0 and a feature that is constant until row 64: the slow path takes every such step."""
     X, y = stream(140, 2, minority=0.3)
     X = np.column_stack([X, np.where(np.arange(140) < 70, 1.0, X[:, 0] ** 2)])
     with pytest.warns(UserWarning, match="collinear"):
         scores = BalancedRidgeClassifier(ridge=0.0).progressive_scores(X, y)
-    assert abs(scores[139] - refitted(X, y, 139, {"ridge": 0.0})[0]) < 1e-6
+    assert abs(scores[139] - score_by_refit(X, y, 139, {"ridge": 0.0})[0]) < 1e-6
 
 
-def test_bad_input_changes_nothing():
+def test_bad_input_does_not_change_the_model():
     X, y = stream(30, 3)
     model = BalancedRidgeClassifier().fit(X, y)
     before = model.coef_

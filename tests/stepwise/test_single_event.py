@@ -109,32 +109,32 @@ def looks(seed):
 # 1e-8 is promised and 1e-10 is observed, except for jumps by 1e3 deviations with decay.
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("options", OPTIONS[:3], ids=str)
-def test_scores_after_each_event_are_those_of_a_refit(stream, options):
+def test_scores_after_each_event_equal_those_of_a_refit(stream, options):
     worst, _ = compare_with_refits(*stream(), options, looks(1))
     assert worst < 1e-8
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_the_same_for_every_option(options):
+def test_scores_of_every_option_equal_those_of_a_refit(options):
     worst, events = compare_with_refits(*sample(), options, looks(2))
     assert worst < 1e-8
     assert 0 < events.refined.factors < N / 4  # most events needed no new inverse
 
 
 @pytest.mark.parametrize("options", [{}, {"multi_class": "ovr"}, {"fit_intercept": False}], ids=str)
-def test_the_same_for_several_classes(options):
+def test_scores_of_several_classes_equal_those_of_a_refit(options):
     worst, events = compare_with_refits(*five_classes(), options, looks(3))
     assert worst < 1e-8
     assert events.refined.steps > 0
 
 
-def test_a_problem_without_digits_is_left_to_elimination():
+def test_an_ill_conditioned_problem_is_solved_by_elimination():
     X, y = collinear()
     _, events = compare_with_refits(X, y, {"ridge": 1e-9}, set())
     assert events.refined.steps == 0
 
 
-def test_rows_learned_between_two_looks_count():
+def test_rows_learned_between_two_scores_count():
     X, y = sample(14)
     model = BalancedRidgeClassifier().partial_fit(X[:100], y[:100])
     for i in range(100, N):
@@ -159,7 +159,7 @@ def test_a_chunk_between_two_events_counts():
         assert f == pytest.approx(refit.decision_function(X[i : i + 1]), abs=1e-8)
 
 
-def test_looking_changes_nothing_that_is_learned():
+def test_scoring_does_not_change_the_learned_model():
     X, y = sample(16)
     often, never = (BalancedRidgeClassifier().partial_fit(X[:50], y[:50]) for _ in range(2))
     for i in range(50, N):

@@ -40,7 +40,7 @@ def assert_same(X, y, n_jobs, delay=0, past=0, **options):
     ],
     ids=str,
 )
-def test_every_option(options, d):
+def test_threads_change_no_result_of_any_option(options, d):
     X, y = stream(260, d, minority=0.3)
     for n_jobs, delay, past in ((2, 0, 0), (3, 7, 10), (2, 200, 0)):
         assert_same(X, y, n_jobs, delay, past, **options)
@@ -49,31 +49,31 @@ def test_every_option(options, d):
 @pytest.mark.parametrize(
     "options", [{"feature_map": "rm2"}, {"feature_map": "hinges", "half_life": 90.0}]
 )
-def test_maps_that_are_fixed(options):
+def test_threads_change_no_result_of_fixed_maps(options):
     X, y = stream(WARMUP + 200, 3, minority=0.3)
     assert_same(X, y, 2, past=WARMUP, **options)
     assert_same(X, y, 3, delay=11, past=WARMUP, **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"multi_class": "ovr"}, {"pooled_rows": 3.0}], ids=str)
-def test_classes_that_come_late(options):
+def test_threads_change_no_result_of_late_classes(options):
     X, y = stream(300, 4, classes=4, minority=0.2)
     order = np.argsort(y, kind="stable")  # one class after the other: parts begin without some
     assert_same(X[order], y[order], 3, delay=5, **options)
 
 
-def test_as_many_as_there_are_cores():
+def test_all_cores_can_be_used():
     X, y = stream(300, 4)
     assert_same(X, y, -1)
 
 
-def test_fewer_rows_than_threads():
+def test_fewer_rows_than_threads_are_accepted():
     X, y = stream(5, 2)
     assert_same(X, y, 8)
 
 
 @pytest.mark.parametrize("n_jobs", [0, 1.5, "two", True])
-def test_nonsense(n_jobs):
+def test_invalid_numbers_of_threads_are_refused(n_jobs):
     X, y = stream(30, 2)
     model = BalancedRidgeClassifier()
     with pytest.raises(ValueError, match=r"n_jobs=.* must be None, a number of threads, or -1"):
@@ -81,7 +81,7 @@ def test_nonsense(n_jobs):
     assert not hasattr(model, "state_")
 
 
-def test_whoever_fails_halts_the_others(monkeypatch):
+def test_a_failed_thread_stops_the_others(monkeypatch):
     """The first part waits for being halted, and the second one fails."""
     X, y = stream(200, 3)
     model = BalancedRidgeClassifier().fit(X, y)

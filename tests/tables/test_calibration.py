@@ -32,7 +32,7 @@ def files(run):
 
 
 @pytest.mark.slow
-def test_verdicts_correct_the_probabilities_of_the_stream(run, files):
+def test_calibration_corrects_stream_probabilities(run, files):
     learn(run, "m.st", "one.csv", more=["--calibrate"])
     learn(run, "plain.st", "one.csv")
     model = BalancedRidgeClassifier.load("m.st")
@@ -60,7 +60,7 @@ def test_verdicts_correct_the_probabilities_of_the_stream(run, files):
 
 
 @pytest.mark.slow
-def test_the_option_stays_and_a_model_that_chooses_has_none(run, files):
+def test_the_option_is_saved_and_averaging_models_do_not_have_it(run, files):
     learn(run, "m.st", "one.csv")
     done = run("learn", "two.csv", "-m", "m.st", "--calibrate", code=2)
     assert "--calibrate is yes, but m.st was learned with no" in done.err
@@ -76,7 +76,7 @@ def learn_refused(run):
 
 
 @pytest.mark.slow
-def test_verdicts_of_merged_files_add_up_and_a_model_without_them_can_join(run, files):
+def test_calibration_counts_of_merged_files_add_up_even_if_one_has_none(run, files):
     for name in ("one", "two"):
         learn(run, f"{name}.st", f"{name}.csv", more=["--calibrate"])
     learn(run, "plain.st", "two.csv")
@@ -96,7 +96,7 @@ def test_verdicts_of_merged_files_add_up_and_a_model_without_them_can_join(run, 
 
 
 @pytest.mark.slow
-def test_a_run_in_two_parts_ends_with_the_verdicts_of_one(tmp_path):
+def test_a_run_in_two_parts_has_the_calibration_of_one_run(tmp_path):
     """The scoring model is in the file."""
     table(1500).to_csv(tmp_path / "one.csv", index=False)
 

@@ -80,7 +80,7 @@ POINTS = [
 ]  # fmt: skip
 
 
-def test_dying_at_any_point_of_saving(expected_bytes, forks, tmp_path):
+def test_a_process_that_dies_while_saving_leaves_a_valid_model(expected_bytes, forks, tmp_path):
     """Temporary write, fsync, rename, fsync of the folder: the file is the old or the new one."""
     processes = []
     for k, (name, when, count) in enumerate(POINTS):
@@ -108,7 +108,7 @@ def test_dying_at_any_point_of_saving(expected_bytes, forks, tmp_path):
         assert names == ["m", "t.csv"]  # no locks and no temporary files are left
 
 
-def test_killed_at_random_moments(start, tmp_path):
+def test_a_process_killed_at_random_moments_leaves_a_valid_model(start, tmp_path):
     """A short version of benchmarks/proofs/kills.py."""
     write_rows(tmp_path, 20_000)
     rng, last = np.random.default_rng(0), 0
@@ -163,7 +163,7 @@ def learn_with_metrics(folder, every, chunks=10**9, dies=False):
 @pytest.mark.slow
 @pytest.mark.parametrize("dies", [False, True])
 @pytest.mark.parametrize("every", [1, 300])
-def test_metrics_are_those_of_an_uninterrupted_run(tmp_path, dies, every):
+def test_metrics_equal_those_of_an_uninterrupted_run(tmp_path, dies, every):
     """Stopped or killed after some chunks, and gone on with: each line once, the same."""
     write_rows(tmp_path, 1000)
     learn_with_metrics(tmp_path, every)
@@ -180,7 +180,7 @@ def test_metrics_are_those_of_an_uninterrupted_run(tmp_path, dies, every):
 
 
 @pytest.mark.slow
-def test_a_line_of_metrics_that_the_model_does_not_know_is_written_again(tmp_path):
+def test_a_line_of_metrics_that_is_not_in_the_model_is_written_again(tmp_path):
     """Killed between the last line and the last save."""
     write_rows(tmp_path, 1000)
     learn_with_metrics(tmp_path, 10**9)
@@ -203,7 +203,7 @@ STRANGE = [
 ]  # fmt: skip
 
 
-def test_scores_that_wait_are_kept_and_strange_ones_refused(tmp_path):
+def test_pending_scores_are_kept_and_invalid_ones_are_refused(tmp_path):
     write_rows(tmp_path, 1000)
     learn_with_metrics(tmp_path, 1, 4)
     path = str(tmp_path / "m")
@@ -256,7 +256,7 @@ def test_what_is_left_of_a_broken_pipe_is_notstate_(tmp_path, cut, late):
 
 
 @pytest.mark.slow
-def test_pipelines_that_are_stopped_go_on():
+def test_stopped_pipelines_continue():
     """A short version of what benchmarks/proofs/kills.py does with 100 signals a format."""
     script = Path(__file__).parents[1] / "pipelines.py"
     command = [sys.executable, script, ",".join(FORMATS), "2", "0"]

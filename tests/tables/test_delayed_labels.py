@@ -270,7 +270,7 @@ def test_revisions_of_delayed_labels(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_while_unlearning_nothing_is_lost_or_doubled(run, forks, tmp_path):
+def test_a_kill_while_unlearning_loses_and_repeats_no_row(run, forks, tmp_path):
     """The same command again ends as one that was not disturbed."""
     frame = payments(0)
     run("learn", events(frame, "e.csv"), *LEARN)

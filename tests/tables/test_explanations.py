@@ -45,7 +45,7 @@ def read(run, *more):
     "more", [(), ("--pooled-rows", "10"), ("--feature-map", "rm2"), ("--feature-map", "auto")]
 )
 @pytest.mark.parametrize("classes", [2, 3])
-def test_predictions_name_columns_and_their_shares(run, learn_payments, classes, more):
+def test_predictions_contain_columns_of_reasons_and_shares(run, learn_payments, classes, more):
     learn_payments(classes, *more)
     plain, found = read(run), read(run, "--explain", "3")
     names = ["reason_1", "share_1", "reason_2", "share_2", "reason_3", "share_3"]
@@ -71,7 +71,7 @@ def test_predictions_name_columns_and_their_shares(run, learn_payments, classes,
     np.testing.assert_allclose(np.abs(shares).sum(axis=1), 1.0, atol=1e-9)
 
 
-def test_more_reasons_than_columns_rows_without_one_and_no_rows(run, learn_payments):
+def test_more_reasons_than_columns_and_tables_without_rows_are_accepted(run, learn_payments):
     learn_payments()
     run("predict", "m.st", "day.csv", "--explain", "5", "-o", "scored.parquet")
     found = pq.read_table("scored.parquet")
@@ -83,7 +83,7 @@ def test_more_reasons_than_columns_rows_without_one_and_no_rows(run, learn_payme
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "101"])
-def test_a_number_of_reasons_that_cannot_be_is_refused(run, learn_payments, wrong):
+def test_an_invalid_number_of_reasons_is_refused(run, learn_payments, wrong):
     learn_payments()
     done = run("predict", "m.st", "day.csv", "--explain", wrong, code=2)
     assert "must be from 1 to 100" in " ".join(done.err.split())
@@ -110,7 +110,7 @@ def test_reports_show_the_columns_that_matter_and_one_row(run, learn_payments, c
     assert "<!-- amount -->" in base64.b64decode(images[0]).decode()
 
 
-def test_a_race_requires_a_label(run):
+def test_a_benchmark_requires_a_label(run):
     payments().to_csv("day.csv", index=False)
     done = run("benchmark", "day.csv", code=2)
     assert "missing --label; name the column" in " ".join(done.err.split())
@@ -118,7 +118,7 @@ def test_a_race_requires_a_label(run):
 
 
 @pytest.mark.slow
-def test_a_race_shows_what_scores_depend_on(run, learn_payments):
+def test_a_benchmark_shows_the_columns_that_scores_depend_on(run, learn_payments):
     pytest.importorskip("matplotlib")
     payments(300).to_csv("day.csv", index=False)
     run("benchmark", "day.csv", "--label", "label", "--drop", "id", "--positive", "fraud",

@@ -42,7 +42,7 @@ def learn_joined(run, chunks=()):
 
 
 @pytest.mark.slow
-def test_late_labels_are_learned_as_the_joined_rows(run, here):
+def test_late_labels_are_learned_like_the_joined_rows(run, here):
     for day in range(DAYS):
         run(*of_day(day))
     assert model_contents("m") == learn_joined(run)
@@ -66,7 +66,7 @@ def test_the_same_files_again_change_nothing(run, here):
 
 
 @pytest.mark.slow
-def test_files_that_grow_are_gone_on_with(run, here):
+def test_learning_continues_in_files_that_grow(run, here):
     """Events and labels of all days in two growing files."""
     for day in range(DAYS):
         for name, part in (("events.csv", "day"), ("labels.csv", "labels")):
@@ -78,7 +78,7 @@ def test_files_that_grow_are_gone_on_with(run, here):
 
 
 @pytest.mark.slow
-def test_killed_at_any_point_nothing_is_lost_or_doubled(run, forks, here):
+def test_a_kill_at_any_point_loses_and_repeats_no_row(run, forks, here):
     """A short version of benchmarks/proofs/kills.py, at chosen points."""
     for day in range(DAYS):
         run(*of_day(day), *CHUNKS)
@@ -115,7 +115,7 @@ def test_events_of_other_formats(run, here, kind):
 
 
 @pytest.mark.slow
-def test_a_model_that_begins_with_whole_rows_goes_on_with_late_ones(run, here):
+def test_a_model_of_labeled_rows_continues_with_late_labels(run, here):
     run("learn", "joined01.csv", *PLAIN)
     shutil.copy("joined", "m")
     run("learn", "day02.csv", "day01.csv", "day00.csv", "--id", "payment", "--model", "m")
@@ -193,7 +193,7 @@ def test_bad_events_and_labels(run, here, what):
 
 
 @pytest.mark.slow
-def test_a_label_comes_once(run, here):
+def test_an_event_cannot_have_two_labels(run, here):
     run(*of_day(0))
     run(*of_day(1))
     first = (here / "labels01.csv").read_text().splitlines()[1].split(",")[0]
@@ -216,7 +216,7 @@ def test_an_older_model_is_noticed(run, here):
 
 
 @pytest.mark.slow
-def test_options_that_do_not_fit(run, here):
+def test_contradictory_options_are_refused(run, here):
     needs = ["--label", "fraud", "--model", "m"]
     assert "--id" in run("learn", "day00.csv", "--labels", "labels00.csv", *needs, code=2).err
     assert "name the files" in run("learn", *needs, code=2).err

@@ -41,7 +41,7 @@ def assert_same_files(one, two, tolerance=1e-10):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
-def test_halves_merged_equal_the_whole_and_unlearned_files_were_never_learned(run, name):
+def test_merged_halves_equal_the_whole_and_unlearned_files_leave_no_trace(run, name):
     X, y = data_set(name)
     X, y = X[:30_000], y[:30_000]
     order = np.random.default_rng(0).permutation(len(y))
@@ -80,7 +80,7 @@ def towns(names, rows, seed):
 
 
 @pytest.mark.slow
-def test_merging_and_forgetting_with_categories_of_their_own(run):
+def test_files_with_different_categories_are_merged_and_unlearned(run):
     towns(["A", "B"], 200, 0).to_csv("one.csv", index=False)
     towns(["C", "B"], 150, 1).assign(extra=lambda f: f["amount"] ** 2).to_csv(
         "two.csv", index=False
@@ -115,7 +115,7 @@ def test_an_overlap_is_refused_unless_allowed(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_cannot_be_merged_or_unlearned_says_why(run):
+def test_refused_merges_and_removals_report_the_reason(run):
     towns(["A"], 100, 0).to_csv("one.csv", index=False)
     towns(["A"], 100, 1).to_csv("two.csv", index=False)
     learn(run, "a.st", "one.csv")
@@ -136,7 +136,7 @@ def test_what_cannot_be_merged_or_unlearned_says_why(run):
 
 
 @pytest.mark.slow
-def test_rows_added_since_do_not_matter_to_forgetting(run):
+def test_a_file_that_grew_can_be_unlearned(run):
     whole = towns(["A", "B"], 300, 0)
     whole[:200].to_csv("one.csv", index=False)
     towns(["A"], 100, 1).to_csv("two.csv", index=False)
@@ -148,7 +148,7 @@ def test_rows_added_since_do_not_matter_to_forgetting(run):
 
 
 @pytest.mark.slow
-def test_everything_unlearned_leaves_a_model_that_can_learn(run):
+def test_a_model_can_learn_after_all_files_were_unlearned(run):
     towns(["A", "B"], 100, 0).to_csv("one.csv", index=False)
     learn(run, "m.st", "one.csv")
     run("unlearn", "m.st", "one.csv")
@@ -160,7 +160,7 @@ def test_everything_unlearned_leaves_a_model_that_can_learn(run):
 # Looking
 
 
-def test_inspect_shows_what_is_there(run):
+def test_inspect_shows_the_contents_of_a_model(run):
     towns(["A", "B"], 100, 0).to_csv("one.csv", index=False)
     learn(run, "m.st", "one.csv", more=["--class-factor", "p=2"])
     out = run("inspect", "m.st").out
@@ -211,7 +211,7 @@ def test_evaluate_equals_python(run):
 
 
 @pytest.mark.slow
-def test_forgetting_leaves_no_trace_in_a_ridge_that_is_chosen(run):
+def test_unlearning_leaves_no_trace_in_a_selected_ridge(run):
     towns(["A", "B"], 60, 0).to_csv("one.csv", index=False)
     towns(["C", "D", "E"], 60, 1).to_csv("two.csv", index=False)
     learn(run, "one.st", "one.csv", more=["--ridge", "gcv"])
@@ -262,7 +262,7 @@ def test_streams_of_standard_input_merge_unless_they_are_the_same(run, monkeypat
 
 
 @pytest.mark.slow
-def test_odd_names_of_files_are_files(run):
+def test_files_may_have_unusual_names(run):
     for name in ("-d.csv", "- x.csv"):
         towns(["A"], 30, 0).to_csv(f"./{name}", index=False)
         learn(run, "m.st", f"./{name}", more=["--allow-overlap"])
@@ -271,7 +271,7 @@ def test_odd_names_of_files_are_files(run):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tail", ["1,x", '1,"A', "oops,A,n\n", "1,A,n\n1"])
-def test_whatever_was_added_since_does_not_matter_to_forgetting(run, tail):
+def test_appended_text_of_any_kind_does_not_prevent_unlearning(run, tail):
     towns(["A", "B"], 30, 0).to_csv("one.csv", index=False)
     towns(["A", "B"], 30, 1).to_csv("two.csv", index=False)
     learn(run, "m.st", "one.csv", "two.csv")
@@ -283,7 +283,7 @@ def test_whatever_was_added_since_does_not_matter_to_forgetting(run, tail):
 
 
 @pytest.mark.slow
-def test_an_empty_model_says_so(run):
+def test_an_empty_model_is_reported(run):
     towns(["A"], 30, 0).to_csv("one.csv", index=False)
     towns(["A"], 30, 1).to_csv("two.csv", index=False)
     learn(run, "m.st", "one.csv")
@@ -300,7 +300,7 @@ def test_an_empty_model_says_so(run):
 
 
 @pytest.mark.slow
-def test_messages_are_about_what_went_wrong(run):
+def test_messages_report_the_cause(run):
     towns(["A"], 30, 0).to_csv("one.csv", index=False)
     towns(["A"], 30, 1).to_csv("two.csv", index=False)
     learn(run, "m.st", "one.csv")
@@ -322,7 +322,7 @@ def test_messages_are_about_what_went_wrong(run):
 
 
 @pytest.mark.slow
-def test_labels_are_no_formulas(run):
+def test_labels_are_not_formulas(run):
     labels = ["n", r"$\alpha_$", "<b>&"]
     rows = "".join(f"{i % 3},{labels[i % 3]}\n" for i in range(60))
     Path("t.csv").write_text("$x^$,y\n" + rows)
@@ -372,7 +372,7 @@ def terms_of(run, model):
 
 
 @pytest.mark.slow
-def test_maps_that_were_fixed_apart_are_not_merged(run):
+def test_maps_fixed_by_different_rows_are_not_merged(run):
     for name, seed in (("one", 0), ("two", 1)):
         write_crossed(f"{name}.csv", 300, ["p"], seed)
         learn(run, f"{name}.st", f"{name}.csv", more=["--feature-map", "rm2"])
@@ -388,7 +388,7 @@ def test_maps_that_were_fixed_apart_are_not_merged(run):
 @pytest.mark.slow
 @pytest.mark.parametrize("features", ["rm2", "auto"])
 @pytest.mark.parametrize("rows", [40, 200])
-def test_learning_goes_on_through_a_warm_up_bit_by_bit(run, features, rows):
+def test_a_warm_up_in_several_runs_is_bit_identical(run, features, rows):
     write_crossed("all.csv", 500, ["p", "q", "r"])
     lines = Path("all.csv").read_text().splitlines(keepends=True)
     more = ["--feature-map", features, "--chunk-rows", rows]
@@ -402,7 +402,7 @@ def test_learning_goes_on_through_a_warm_up_bit_by_bit(run, features, rows):
 
 
 @pytest.mark.slow
-def test_a_model_that_chooses_by_command_line(run):
+def test_the_command_line_learns_averaging_models(run):
     write_crossed("a.csv", 900, ["p", "q"])
     write_crossed("b.csv", 300, ["q", "new"], seed=1)
     done = run(
@@ -444,7 +444,7 @@ def test_a_model_that_chooses_by_command_line(run):
         (["--feature-map", "poly9", "--memory-limit", "1e5"], "more than --memory-limit"),
     ],
 )
-def test_features_that_cannot_be_are_refused(run, more, message):
+def test_impossible_feature_maps_are_refused(run, more, message):
     write_crossed("a.csv", 50, ["p"])
     done = run("learn", "a.csv", "--label", "target", "-m", "m.st", *more, code=2)
     assert message in done.err
@@ -452,7 +452,7 @@ def test_features_that_cannot_be_are_refused(run, more, message):
 
 
 @pytest.mark.slow
-def test_another_map_is_another_file(run):
+def test_a_different_map_requires_another_file(run):
     write_crossed("a.csv", 300, ["p"])
     learn(run, "m.st", "a.csv", more=["--feature-map", "rm2"])
     learn(run, "m.st", "a.csv", more=["--feature-map", "rm2"])
@@ -466,7 +466,7 @@ def test_another_map_is_another_file(run):
 
 
 @pytest.mark.slow
-def test_a_borrowed_map_and_options_that_contradict_it(run):
+def test_options_that_contradict_a_borrowed_map_are_refused(run):
     write_crossed("a.csv", 300, ["p", "q"])
     write_crossed("b.csv", 200, ["p", "q"], seed=1)
     learn(run, "base.st", "a.csv", more=["--feature-map", "rm2", "--hash", "kind=4"])
@@ -483,7 +483,7 @@ def test_a_borrowed_map_and_options_that_contradict_it(run):
 
 
 @pytest.mark.slow
-def test_models_that_choose_among_the_same_maps_merge(run):
+def test_averaging_models_of_the_same_maps_can_be_merged(run):
     write_crossed("sample.csv", 1220, ["p", "q"])
     write_crossed("one.csv", 300, ["p", "new"], seed=1)
     write_crossed("two.csv", 300, ["q", "newer", "new"], seed=2)
@@ -519,7 +519,7 @@ def test_models_that_choose_among_the_same_maps_merge(run):
 
 
 @pytest.mark.slow
-def test_the_same_command_goes_on_whatever_became_of_the_borrowed_file(run):
+def test_learning_continues_after_the_borrowed_file_has_changed(run):
     write_crossed("a.csv", 1250, ["p", "q"])  # enough to fix the maps
     write_crossed("b.csv", 300, ["p", "q"], seed=1)
     write_crossed("c.csv", 300, ["p", "q"], seed=2)
@@ -540,7 +540,7 @@ def test_the_same_command_goes_on_whatever_became_of_the_borrowed_file(run):
 
 
 @pytest.mark.slow
-def test_maps_of_other_deviations_are_other_maps(run):
+def test_maps_of_different_deviations_are_different(run):
     for name, size in (("one", 1.0), ("three", 3.0)):
         signs = np.tile([-size, size], 150)
         frame = pd.DataFrame({"a": signs, "b": np.roll(signs, 75) * np.repeat([1.0, -1.0], 150)})
@@ -554,7 +554,7 @@ def test_maps_of_other_deviations_are_other_maps(run):
 
 
 @pytest.mark.slow
-def test_a_borrowed_ridge_is_that_of_the_map(run):
+def test_a_borrowed_map_brings_its_ridge(run):
     write_crossed("a.csv", 300, ["p"])
     write_crossed("b.csv", 300, ["p"], seed=1)
     learn(run, "one.st", "a.csv", more=["--feature-map", "rm2", "--ridge", "gcv"])
@@ -565,7 +565,7 @@ def test_a_borrowed_ridge_is_that_of_the_map(run):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::counterpoise.errors.PrecisionWarning")
-def test_forgetting_a_file_stays_within_twice_the_memory_limit(run):
+def test_unlearning_a_file_needs_less_than_twice_the_memory_limit(run):
     """Rows to subtract are added up in memory of their own, which the result reuses."""
     d = 600
     limit = 2 * 8 * 2 * d**2  # the moments of two classes, and as much for a chunk

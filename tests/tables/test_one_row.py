@@ -36,7 +36,7 @@ def write(path, lines):
 
 
 @pytest.mark.slow
-def test_rows_of_a_customer_are_unlearned_once_and_for_all(run, rows, tmp_path):
+def test_rows_of_a_customer_are_unlearned_once(run, rows, tmp_path):
     write(tmp_path / "others.csv", [line for line in rows if not line.startswith("3,")])
     run("learn", "others.csv", *LEARN, "--model", "never")
     run("learn", "t.csv", *LEARN, "--model", "m")
@@ -93,7 +93,7 @@ def test_rows_from_a_pipe_are_unlearned(run, rows, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_row_gets_another_label(run, rows, tmp_path):
+def test_a_row_can_get_another_label(run, rows, tmp_path):
     fields = [line.split(",") for line in rows]
     right = [",".join([*f[:-1], "1" if f[1] in ("8", "9") else f[-1]]) for f in fields]
     wrong = sum(1 for f in fields if f[1] in ("8", "9") and f[-1] == "0")
@@ -134,7 +134,7 @@ def test_a_row_gets_another_label(run, rows, tmp_path):
 
 
 @pytest.mark.slow
-def test_many_rows_get_the_labels_of_a_file(run, rows, tmp_path):
+def test_many_rows_can_get_the_labels_of_a_file(run, rows, tmp_path):
     fields = [line.split(",") for line in rows]
     new = {f[1]: "1" if f[-1] == "0" else "0" for f in fields[::9]}
     right = [",".join([*f[:-1], new.get(f[1], f[-1])]) for f in fields]
@@ -191,7 +191,7 @@ def test_one_person_among_late_labels(run, tmp_path):
     run("learn", "--labels", "labels03.csv", *OPTIONS)  # learning continues
 
 
-def test_bad_conditions(run, rows):
+def test_bad_conditions_are_refused(run, rows):
     run("learn", "t.csv", *LEARN, "--model", "m")
     assert (
         "no column 'client', named by --where"
@@ -202,7 +202,7 @@ def test_bad_conditions(run, rows):
     assert "no pending events" in run("unlearn", "m", "--where", "customer=3", code=2).err
 
 
-def test_rows_that_are_gone_are_ranges():
+def test_unlearned_rows_are_stored_as_ranges():
     rng = np.random.default_rng(0)
     places = set()
     ranges = ()
@@ -217,7 +217,7 @@ def test_rows_that_are_gone_are_ranges():
 
 
 @pytest.mark.slow
-def test_every_problem_is_told_at_once_and_nothing_is_written(run, rows, tmp_path):
+def test_all_problems_are_reported_together_before_anything_is_written(run, rows, tmp_path):
     lines = [*rows]
     lines[4] = "1,4,,D,0"
     lines[10] = "1,10,0.5,D,"
@@ -243,7 +243,7 @@ def test_every_problem_is_told_at_once_and_nothing_is_written(run, rows, tmp_pat
     assert "more" in run("check", "bad.csv", "--model", "m", "--max-problems", "2", code=1).err
 
 
-def test_problems_of_columns_are_told_once(run, tmp_path):
+def test_problems_of_columns_are_reported_once(run, tmp_path):
     lines = [f"{k},{k},2026-01-{1 + k % 28:02d},c{k},{k % 2}" for k in range(1500)]
     write(tmp_path / "t.csv", lines)
     printed = run("check", "t.csv", *LEARN, code=1).out.splitlines()

@@ -35,7 +35,7 @@ def files(run):
 
 
 @pytest.mark.slow
-def test_the_options_reach_the_model_and_stay(run, files):
+def test_the_options_are_saved_in_the_model(run, files):
     learn(run, "m.st", "one.csv", more=["--pooled-rows", "15", "--ridge", "gcv"])
     model = BalancedRidgeClassifier.load("m.st")
     assert (model.pooled_rows, model.ridge, model.multi_class) == (15.0, "gcv", "lda")
@@ -73,7 +73,7 @@ def test_the_options_reach_the_model_and_stay(run, files):
         (["--multi-class", "ovr", "--feature-map", "auto"], "leave --multi-class out"),
     ],
 )
-def test_options_that_cannot_be_are_refused(run, files, more, message):
+def test_impossible_options_are_refused(run, files, more, message):
     done = run("learn", "one.csv", "--label", "target", "-m", "m.st", *more, code=2)
     assert message in " ".join(done.err.split())
 
@@ -89,7 +89,7 @@ def test_files_with_impossible_pooling_are_refused(pooled_rows):
 
 
 @pytest.mark.slow
-def test_merged_is_having_learned_both_and_unlearned_is_never_seen(run, files):
+def test_merged_and_unlearned_models_equal_a_fit_of_their_rows(run, files):
     learn(run, "both.st", "one.csv", "two.csv", more=POOLED)
     learn(run, "one.st", "one.csv", more=POOLED)
     learn(run, "two.st", "two.csv", more=POOLED)
@@ -158,7 +158,7 @@ def test_odds_against_the_rest_are_finite_and_keep_their_digits():
 
 
 @pytest.mark.slow
-def test_a_chooser_may_choose_quadratic_boundaries_and_others_begin_with_them(run):
+def test_averaging_models_may_have_quadratic_boundaries(run):
     rng = np.random.default_rng(0)
     shapes = rng.standard_normal((2, 8, 8))
     for name in ("one.csv", "two.csv"):
@@ -185,7 +185,7 @@ def test_a_chooser_may_choose_quadratic_boundaries_and_others_begin_with_them(ru
 
 
 @pytest.mark.slow
-def test_a_sorted_file_is_warned_of_by_the_name_of_its_column(run):
+def test_a_sorted_file_causes_a_warning_with_its_column(run):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.standard_normal((1500, 2)).round(6), columns=["amount", "age"])
     table["target"] = (table["amount"] > 0).astype(int)

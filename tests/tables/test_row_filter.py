@@ -77,7 +77,7 @@ def test_all_conditions_must_hold_also_those_on_one_column(run):
     assert "10 rows unlearned" in run("unlearn", "m.st", path, *same).err
 
 
-def test_ranges_of_rows():
+def test_ranges_of_rows_are_parsed():
     assert contains(((2, 4), (7, 8)), np.arange(8)).nonzero()[0].tolist() == [2, 3, 7]
     assert add_rows(((2, 4), (7, 8)), [4, 0]) == ((0, 1), (2, 5), (7, 8))
     assert remove_rows(((0, 4), (7, 8)), [2, 7]) == ((0, 2), (3, 4))

@@ -30,7 +30,7 @@ def assert_close(model, wanted):
 
 
 @pytest.mark.slow
-def test_files_fade_by_a_column_of_times(run, tmp_path, table):
+def test_files_decay_by_a_column_of_times(run, tmp_path, table):
     X, y, t = arrays(table)
     late, early = table.slice(len(table) // 2), table.slice(0, len(table) // 2)
     pa.csv.write_csv(late, tmp_path / "late.csv")
@@ -63,7 +63,7 @@ def test_files_fade_by_a_column_of_times(run, tmp_path, table):
     assert "half_life" in run("inspect", "m").out
 
 
-def test_frames_and_events_fade_alike(tmp_path, table):
+def test_frames_and_events_decay_equally(tmp_path, table):
     from counterpoise.river import BalancedRidgeClassifier as Events
 
     X, y, t = arrays(table)
@@ -98,7 +98,7 @@ def test_frames_and_events_fade_alike(tmp_path, table):
         events.learn_one(row, "ok")
 
 
-def test_classes_fade_by_rows_of_their_own_from_the_shell(run, tmp_path, table):
+def test_the_command_line_accepts_a_half_life_for_each_class(run, tmp_path, table):
     X, y, _ = arrays(table)
     pa.csv.write_csv(table, tmp_path / "t.csv")
     words = ("--label", "fraud", "--drop", "at", "--half-life", "fraud=20,ok=300", "-m", "m")
@@ -124,7 +124,7 @@ def test_classes_fade_by_rows_of_their_own_from_the_shell(run, tmp_path, table):
         (["--half-life", "7d", "--timestamp", "at", "--feature-map", "auto"], "decays by rows"),
     ],
 )
-def test_a_clock_that_cannot_be_is_named(run, tmp_path, table, words, message):
+def test_an_impossible_clock_is_reported(run, tmp_path, table, words, message):
     pa.csv.write_csv(table, tmp_path / "t.csv")
     found = run("learn", "t.csv", "--label", "fraud", "-m", "m", *words, code=2)
     assert message in " ".join(found.err.replace("│", " ").split())
@@ -135,7 +135,9 @@ def test_a_clock_that_cannot_be_is_named(run, tmp_path, table, words, message):
     ("cell", "message"),
     [("", "row 5: no value in column 'at', the time of the row"), ("soon", "'soon'")],
 )
-def test_a_row_without_a_time_is_named_and_nothing_learned(run, tmp_path, table, cell, message):
+def test_a_row_without_a_time_is_reported_and_no_row_is_learned(
+    run, tmp_path, table, cell, message
+):
     pa.csv.write_csv(table, tmp_path / "t.csv")
     words = ("--label", "fraud", "--timestamp", "at", "--half-life", "50h", "-m", "m")
     run("learn", "t.csv", *words)
@@ -148,6 +150,6 @@ def test_a_row_without_a_time_is_named_and_nothing_learned(run, tmp_path, table,
     assert (tmp_path / "m").read_bytes() == before
 
 
-def test_what_fades_by_the_clock_does_not_choose(table):
+def test_averaging_models_cannot_decay_by_the_clock(table):
     with pytest.raises(ValueError, match="half_life"):
         TableClassifier(AutoClassifier(), label="fraud", columns={"at": "timestamp"}).fit(table)

@@ -97,7 +97,7 @@ def test_an_indicator_that_only_unlearned_rows_had_is_gone(run):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["one.csv", "two.csv"])
-def test_rows_without_weight_hold_their_categories(run, first):
+def test_rows_without_weight_keep_their_categories(run, first):
     write_table("one.csv", ["Ulm", "Bonn"], w=1.0)
     write_table("two.csv", ["Ulm", "Bonn", "Mainz"], seed=1, w=np.resize([1.0, 1.0, 0.0], 40))
     other = "two.csv" if first == "one.csv" else "one.csv"
@@ -111,7 +111,7 @@ def test_rows_without_weight_hold_their_categories(run, first):
 
 
 @pytest.mark.slow
-def test_when_all_is_unlearned_no_name_is_left_and_learning_begins_afresh(run):
+def test_a_model_without_rows_has_no_names_and_can_learn_again(run):
     write_table("one.csv", ["Ulm", "Secretville"], secret=1.0)
     learn(run, MODEL, "one.csv")
     assert "nothing is left" in run("unlearn", MODEL, "one.csv").err
@@ -126,7 +126,7 @@ def test_when_all_is_unlearned_no_name_is_left_and_learning_begins_afresh(run):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("features", ["poly2", "rff:50", "rm2+rff:50"])
-def test_a_map_keeps_the_features_that_fixed_it_and_no_other(run, features):
+def test_a_map_keeps_only_the_features_that_fixed_it(run, features):
     towns = ["Ulm", "Bonn", "Mainz"]
     write_table("first.csv", towns, 300)
     write_table("one.csv", towns, 300, seed=1)
@@ -149,7 +149,7 @@ def test_a_map_keeps_the_features_that_fixed_it_and_no_other(run, features):
     assert len(TableModel.load("first.st").encoding.features) == 4
 
 
-def test_moments_of_some_features_are_those_of_rows_with_these_alone():
+def test_moments_of_selected_features_equal_those_of_selected_columns():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 4)), rng.integers(0, 4, 60)
     at = np.array([0, 2, 3])
@@ -165,7 +165,7 @@ def test_moments_of_some_features_are_those_of_rows_with_these_alone():
 
 
 @pytest.mark.slow
-def test_merged_models_know_who_holds_what(run):
+def test_unlearning_from_merged_models_removes_the_categories_of_the_file(run):
     write_table("one.csv", ["Ulm", "Bonn"])
     write_table("two.csv", ["Ulm", "Secretville"], seed=1)
     for name in ("one", "two"):
@@ -181,7 +181,7 @@ def test_merged_models_know_who_holds_what(run):
     assert TableModel.load(MODEL).optional_columns == frozenset()
 
 
-def test_rows_without_any_feature_keep_one(run):
+def test_a_model_without_any_feature_keeps_one(run):
     Path("one.jsonl").write_text('{"secret": 1.5, "b": 2, "target": "y"}\n' * 3)
     Path("two.jsonl").write_text('{"target": "y"}\n{"target": "n"}\n')
     learn(run, MODEL, "one.jsonl", "two.jsonl")
@@ -195,7 +195,7 @@ def test_rows_without_any_feature_keep_one(run):
 
 
 @pytest.mark.slow
-def test_several_files_are_unlearned_at_once(run):
+def test_several_files_are_unlearned_together(run):
     for k, town in enumerate(["Ulm", "Bonn", "Mainz"]):
         write_table(f"{k}.csv", ["Trier", town], seed=k)
     learn(run, MODEL, "0.csv", "1.csv", "2.csv")
