@@ -49,7 +49,7 @@ def test_a_row_has_the_weight_of_its_age_in_any_order(options, classes):
     single = BalancedRidgeClassifier(half_life="144h", **options)
     for i in np.random.default_rng(2).permutation(len(y)):
         single.learn_one(X[i], y[i], w[i], t=t[i])
-        if i % 50 == 0:  # looking changes nothing
+        if i % 50 == 0:  # scoring changes nothing
             single.predict_one(X[i])
     early, late = (
         BalancedRidgeClassifier(half_life="6d", **options).fit(X[at], y[at], w[at], t=t[at])

@@ -120,7 +120,7 @@ def test_a_model_can_learn_after_all_rows_were_unlearned():
     X, y = stream(50, 3)
     model = BalancedRidgeClassifier().fit(X, y).unlearn(X, y)
     assert not model.__sklearn_is_fitted__()
-    with pytest.raises(ValueError, match="unlearned it all"):
+    with pytest.raises(ValueError, match="all its rows were unlearned"):
         model.predict(X)
     model.partial_fit(X, y)
     np.testing.assert_allclose(model.coef_, BalancedRidgeClassifier().fit(X, y).coef_, rtol=1e-10)

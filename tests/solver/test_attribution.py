@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from counterpoise import AutoClassifier, BalancedRidgeClassifier, CostSensitiveClassifier
 from counterpoise.explanation import Explanation
 
-LOOKS = [
+CONFIGURATIONS = [
     {},
     {"pooled_rows": 10.0},
     {"feature_map": "poly2"},
@@ -21,7 +21,7 @@ LOOKS = [
     {"feature_map": "landmarks:40,width=0.2/2.0"},
     {"feature_map": "landmarks:20", "pooled_rows": 5.0},
 ]
-MORE_LOOKS = [
+MORE_CONFIGURATIONS = [
     {"feature_map": "poly3"},
     {"feature_map": "rm3"},
     {"feature_map": "interactions3"},
@@ -36,8 +36,8 @@ MORE_LOOKS = [
 SETS = ["ionosphere", "pima-diabetes", "statlog-german", "sonar", "wdbc", "ozone-eight"]
 
 
-def name(look):
-    return " ".join(map(str, look.values())) or "linear"
+def name(configuration):
+    return " ".join(map(str, configuration.values())) or "linear"
 
 
 def assert_adds_up(model, X, tolerance=1e-9):
@@ -48,30 +48,30 @@ def assert_adds_up(model, X, tolerance=1e-9):
     return reasons
 
 
-@pytest.mark.parametrize("look", LOOKS + MORE_LOOKS, ids=name)
+@pytest.mark.parametrize("configuration", CONFIGURATIONS + MORE_CONFIGURATIONS, ids=name)
 @pytest.mark.parametrize("classes", [2, 3])
-def test_contributions_add_up_to_the_score(look, classes):
+def test_contributions_add_up_to_the_score(configuration, classes):
     X, y = stream(400, classes=classes)
     X[:, 1] += 1e6
     rows = X[:50].copy()
     rows[0] *= 40.0  # beyond what a map lets through
-    assert_adds_up(BalancedRidgeClassifier(**look).fit(X, y), rows)
+    assert_adds_up(BalancedRidgeClassifier(**configuration).fit(X, y), rows)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("look", LOOKS, ids=name)
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=name)
 @pytest.mark.parametrize("file", SETS)
-def test_contributions_add_up_on_every_row_of_six_sets(file, look):
+def test_contributions_add_up_on_every_row_of_six_sets(file, configuration):
     X, y = data_set(file)
-    if look.get("feature_map") == "poly2" and X.shape[1] > 40:
+    if configuration.get("feature_map") == "poly2" and X.shape[1] > 40:
         X = X[:, :40]  # 860 terms
-    assert_adds_up(BalancedRidgeClassifier(**look).fit(X, y), X)
+    assert_adds_up(BalancedRidgeClassifier(**configuration).fit(X, y), X)
 
 
-@pytest.mark.parametrize("look", LOOKS + MORE_LOOKS, ids=name)
-def test_contributions_are_integrated_gradients(look):
+@pytest.mark.parametrize("configuration", CONFIGURATIONS + MORE_CONFIGURATIONS, ids=name)
+def test_contributions_are_integrated_gradients(configuration):
     X, y = stream(400, d=3, classes=3)
-    model = BalancedRidgeClassifier(**look).fit(X, y)
+    model = BalancedRidgeClassifier(**configuration).fit(X, y)
     x = X[5]
     found = model.explain(x[None]).values[0]
     # The same by brute force: differences of scores at many points of the line.
@@ -101,8 +101,8 @@ def centre_of(model, X, y):
     for label in labels:
         mine = seen[y == label]
         age = np.arange(len(mine))[::-1]
-        fade = np.ones(len(mine)) if model.half_life is None else 0.5 ** (age / model.half_life)
-        means.append(np.average(mine, axis=0, weights=fade))
+        decay = np.ones(len(mine)) if model.half_life is None else 0.5 ** (age / model.half_life)
+        means.append(np.average(mine, axis=0, weights=decay))
         weight.append((model.class_factors or {}).get(label, 1.0))
         if model.class_weight != "balanced":
             weight[-1] *= len(mine) * (model.class_weight or {}).get(label, 1.0)
@@ -161,12 +161,14 @@ def test_all_estimators_explain_the_input_that_they_predict():
     np.testing.assert_allclose(sparse.values, expected.values, atol=1e-12)
 
 
-@pytest.mark.parametrize("face", [BalancedRidgeClassifier, AutoClassifier, CostSensitiveClassifier])
-def test_an_unfitted_model_has_no_reasons(face):
+@pytest.mark.parametrize(
+    "estimator", [BalancedRidgeClassifier, AutoClassifier, CostSensitiveClassifier]
+)
+def test_an_unfitted_model_has_no_reasons(estimator):
     with pytest.raises(NotFittedError):
-        face().explain([[1.0]])
+        estimator().explain([[1.0]])
     X, y = stream(300)
-    model = face().fit(X, y)
+    model = estimator().fit(X, y)
     with pytest.raises(ValueError, match="NaN"):
         model.explain(np.full((1, 5), np.nan))
 

@@ -264,12 +264,12 @@ def test_merging_adds_calibration_counts_and_unlearning_keeps_them():
     one, two = (BalancedRidgeClassifier(calibrate=True).fit(X[s], y[s])
                 for s in (slice(0, 150), slice(150, None)))  # fmt: skip
     both = one.merge(two)
-    verdict = both._engine.state.calibration
+    merged = both._engine.state.calibration
     assert_same_calibration(
-        verdict, one._engine.state.calibration.merge(two._engine.state.calibration)
+        merged, one._engine.state.calibration.merge(two._engine.state.calibration)
     )
     both.unlearn(X[:10], y[:10])
-    assert_same_calibration(both._engine.state.calibration, verdict)
+    assert_same_calibration(both._engine.state.calibration, merged)
     gone = y == 2
     rest = one.merge(two).unlearn(X[gone], y[gone])
     assert sorted(rest._engine.state.calibration.labels.tolist()) == [0, 1]

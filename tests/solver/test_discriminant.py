@@ -160,10 +160,10 @@ def test_decay_equals_a_weight_by_age(shape, classes):
     X, y = rows(classes, seed=4)
     X = X / X.std(axis=0)
     age = np.array([(y[i + 1 :] == y[i]).sum() for i in range(len(y))])
-    faded = model_of((X, y), scale=None, half_life=20.0, **shape)
+    decayed = model_of((X, y), scale=None, half_life=20.0, **shape)
     aged = BalancedRidgeClassifier(scale=None, **shape).fit(X, y, sample_weight=0.5 ** (age / 20.0))
-    assert_close(faded.decision_function(X), aged.decision_function(X))
-    assert_close(faded.predict_proba(X), aged.predict_proba(X))
+    assert_close(decayed.decision_function(X), aged.decision_function(X))
+    assert_close(decayed.predict_proba(X), aged.predict_proba(X))
 
 
 @several
@@ -476,9 +476,9 @@ def test_directions_without_differences_have_no_weight():
 def test_singular_covariances_warn_once(shape):
     X = np.random.default_rng(0).standard_normal((20, 40))
     model = BalancedRidgeClassifier(ridge=0.0, **shape).fit(X, np.arange(20) % 4)
-    with pytest.warns(UserWarning, match="collinear") as said:
+    with pytest.warns(UserWarning, match="collinear") as caught_warnings:
         model.predict(X)
-    assert len(said) == 1
+    assert len(caught_warnings) == 1
 
 
 @hostile_ridges

@@ -22,7 +22,7 @@ OPTIONS = [
 ]
 
 
-def gappy(n=400, classes=2, seed=0, base=None):
+def make_missing_values(n=400, classes=2, seed=0, base=None):
     """Return rows with missing values, the same with constants and indicators, labels, the fill."""
     X, y = stream(n, d=3, classes=classes, minority=0.3, seed=seed)
     X = X * [5.0, 1.0, 1.0] + [2010.0, 1e6, 0.0]
@@ -34,7 +34,7 @@ def gappy(n=400, classes=2, seed=0, base=None):
     return np.where(gone, np.nan, X), rows, y, MeanImputation.of([0, 1], [3, 4], base)
 
 
-def filling(fill, **options):
+def make_imputing_model(fill, **options):
     model = BalancedRidgeClassifier(**options)
     model._engine = RidgeModel.create(**options)
     model._engine.set_imputation(fill)
@@ -56,8 +56,8 @@ def assert_imputed(model, rows, kept, gaps, y, options):
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_imputation_equals_a_batch_imputer_and_a_fresh_fit(options, classes):
-    gaps, rows, y, fill = gappy(classes=classes)
-    model = filling(fill, **options)
+    gaps, rows, y, fill = make_missing_values(classes=classes)
+    model = make_imputing_model(fill, **options)
     for part in np.array_split(np.arange(len(y)), 5):
         model.partial_fit(rows[part], y[part])
     if "half_life" in options:  # an imputer has no decay: only compare what both share
@@ -67,10 +67,10 @@ def test_imputation_equals_a_batch_imputer_and_a_fresh_fit(options, classes):
 
 @pytest.mark.parametrize("options", [{}, {"pooled_rows": 20.0}], ids=str)
 def test_imputation_does_not_depend_on_order_merging_and_unlearning(options):
-    gaps, rows, y, fill = gappy()
+    gaps, rows, y, fill = make_missing_values()
     order = np.random.default_rng(5).permutation(len(y))
-    one = filling(fill, **options).partial_fit(rows[order[:150]], y[order[:150]])
-    two = filling(fill, **options).partial_fit(rows[order[150:]], y[order[150:]])
+    one = make_imputing_model(fill, **options).partial_fit(rows[order[:150]], y[order[:150]])
+    two = make_imputing_model(fill, **options).partial_fit(rows[order[150:]], y[order[150:]])
     both = one.merge(two)
     assert_imputed(both, rows, slice(None), gaps, y, options)
     left = np.sort(order[60:])
@@ -79,30 +79,30 @@ def test_imputation_does_not_depend_on_order_merging_and_unlearning(options):
 
 
 def test_columns_that_were_never_missing_are_imputed_by_the_mean():
-    gaps, rows, y, fill = gappy()
+    gaps, rows, y, fill = make_missing_values()
     whole = ~np.isnan(gaps).any(axis=1)
-    model = filling(fill).partial_fit(rows[whole], y[whole])
+    model = make_imputing_model(fill).partial_fit(rows[whole], y[whole])
     row, mean = rows[whole][:1].copy(), gaps[whole][:, 0].mean()
-    told, plain = row.copy(), row.copy()
-    told[0, [0, 3]], plain[0, 0] = (fill.base[0], 1.0), mean
+    imputed, plain = row.copy(), row.copy()
+    imputed[0, [0, 3]], plain[0, 0] = (fill.base[0], 1.0), mean
     np.testing.assert_allclose(
-        model.decision_function(told), model.decision_function(plain), rtol=1e-11
+        model.decision_function(imputed), model.decision_function(plain), rtol=1e-11
     )
     np.testing.assert_allclose(model._engine.state.mean[0], mean, rtol=1e-14)
 
 
 def test_progressive_scores_do_not_use_later_rows():
-    _, rows, y, fill = gappy(60)
-    scores = filling(fill).progressive_scores(rows, y)
+    _, rows, y, fill = make_missing_values(60)
+    scores = make_imputing_model(fill).progressive_scores(rows, y)
     for i in (20, 40, 59):
-        past = filling(fill).partial_fit(rows[:i], y[:i])
+        past = make_imputing_model(fill).partial_fit(rows[:i], y[:i])
         np.testing.assert_allclose(past.decision_function(rows[[i]])[0], scores[i], atol=1e-12)
 
 
 @pytest.mark.parametrize("features", ["rff:20", "poly2"])
 def test_a_map_imputes_the_mean_of_its_warm_up(features):
-    gaps, rows, y, fill = gappy()
-    model = filling(fill, feature_map=features).partial_fit(rows, y)
+    gaps, rows, y, fill = make_missing_values()
+    model = make_imputing_model(fill, feature_map=features).partial_fit(rows, y)
     mean = np.nanmean(gaps[:256], axis=0)
     np.testing.assert_allclose(model.feature_map_.mean[:3], mean, rtol=1e-12)
     filled = rows.copy()
@@ -117,11 +117,11 @@ def test_a_map_imputes_the_mean_of_its_warm_up(features):
 
 
 def test_a_file_keeps_the_imputation(tmp_path):
-    _, rows, y, fill = gappy()
+    _, rows, y, fill = make_missing_values()
     for model in (
-        filling(fill).partial_fit(rows, y),
-        filling(fill, feature_map="rff:20").partial_fit(rows, y),
-        filling(fill, feature_map="rff:20").partial_fit(rows[:100], y[:100]),
+        make_imputing_model(fill).partial_fit(rows, y),
+        make_imputing_model(fill, feature_map="rff:20").partial_fit(rows, y),
+        make_imputing_model(fill, feature_map="rff:20").partial_fit(rows[:100], y[:100]),
     ):
         model.save(tmp_path / "m")
         again = BalancedRidgeClassifier.load(tmp_path / "m")
@@ -131,7 +131,7 @@ def test_a_file_keeps_the_imputation(tmp_path):
 
 
 def test_an_averaging_classifier_imputes(tmp_path):
-    gaps, rows, y, fill = gappy(700)
+    gaps, rows, y, fill = make_missing_values(700)
     options = {"candidates": ("linear", "pooled_rows=10", "rff:20")}
     model = AutoClassifier(**options)
     model._engine = AutoModel.create(**options)
@@ -148,9 +148,9 @@ def test_an_averaging_classifier_imputes(tmp_path):
 
 @pytest.mark.parametrize("weight", [None, 0.3])
 def test_other_constants_can_replace_missing_values(weight):
-    _, rows, y, fill = gappy()
+    _, rows, y, fill = make_missing_values()
     base = np.array([1.0, 0.0])
-    other = gappy(base=base)[1]
+    other = make_missing_values(base=base)[1]
     weights = None if weight is None else np.full(len(y), weight)
     moved = change_base(Moments.of(rows, y, weights), fill, base)
     direct = Moments.of(other, y, weights)

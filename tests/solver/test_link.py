@@ -139,7 +139,7 @@ def test_stream_probabilities_beat_the_base_rate_on_a_rare_class():
     assert np.mean((p - new) ** 2) < np.mean((share - new) ** 2)
 
 
-def fading_stream(rows=30_000, seed=0):
+def make_decaying_stream(rows=30_000, seed=0):
     """Return a stream in which the rate of the rare class rises from 2% to 20% half-way."""
     rng = np.random.default_rng(seed)
     rate = np.where(np.arange(rows) < rows // 2, 0.02, 0.2)
@@ -151,7 +151,7 @@ def fading_stream(rows=30_000, seed=0):
 
 def test_class_frequencies_decay_with_the_rows():
     """Frequencies are those of recent rows: the mean probability is the rate of today."""
-    X, y = fading_stream()
+    X, y = make_decaying_stream()
     model = BalancedRidgeClassifier(half_life=300.0).fit(X, y)
     last = slice(25_000, None)
     today, ever = y[last].mean(), y.mean()
@@ -165,7 +165,7 @@ def test_class_frequencies_decay_with_the_rows():
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
 def test_decayed_frequencies_do_not_depend_on_the_chunks(chunk, tmp_path):
-    X, y = fading_stream(3000)
+    X, y = make_decaying_stream(3000)
     weight = np.random.default_rng(1).integers(0, 3, 3000).astype(float)
     whole = BalancedRidgeClassifier(half_life=50.0).fit(X, y, sample_weight=weight)
     model = BalancedRidgeClassifier(half_life=50.0)

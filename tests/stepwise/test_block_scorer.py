@@ -89,7 +89,7 @@ OPTIONS = [
 
 
 @pytest.fixture
-def walks(monkeypatch):
+def block_scorers(monkeypatch):
     """List of all block scorers that were constructed."""
     begun = []
 
@@ -106,14 +106,14 @@ def walks(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.__name__)
-def test_blocks_score_awkward_streams_within_the_bound(stream, options, walks):
+def test_blocks_score_awkward_streams_within_the_bound(stream, options, block_scorers):
     X, y = stream()
     step = 7 if len(y) == ROWS else 53
     assert_progressive(X, y, options, rows=range(20, len(y), step))
     assert_progressive(X, y, options, delay=11, rows=range(20, len(y), 3 * step))
 
 
-def plainly(monkeypatch, X, y, options=None):
+def score_by_elimination(monkeypatch, X, y, options=None):
     """Scores and moments by elimination alone."""
     with monkeypatch.context() as patch:
         patch.setattr(progressive, "MIN_FEATURES_FOR_BLOCKS", 10**9)
@@ -122,35 +122,37 @@ def plainly(monkeypatch, X, y, options=None):
 
 
 @pytest.mark.parametrize("bound", [1e-2, 1e-5, 2e-9])
-def test_the_error_is_within_the_requested_bound(bound, walks, monkeypatch):
+def test_the_error_is_within_the_requested_bound(bound, block_scorers, monkeypatch):
     monkeypatch.setattr(progressive, "SCORE_ERROR_BOUND", bound)
     X, y = base(1500, 20)
     scores = BalancedRidgeClassifier().progressive_scores(X, y)
-    blocks, _, _, given_up = walks[0].counts
+    blocks, _, _, given_up = block_scorers[0].counts
     assert given_up < 0.05 * blocks
-    off = np.abs(scores - plainly(monkeypatch, X, y)[0])
+    off = np.abs(scores - score_by_elimination(monkeypatch, X, y)[0])
     assert off.max() <= bound
     assert bound < 1e-8 or off.max() > 1e-9  # a loose bound is used, so the tight one is felt
 
 
-def test_a_bound_that_cannot_be_met_ends_the_block_scorer(walks, monkeypatch):
+def test_a_bound_that_cannot_be_met_ends_the_block_scorer(block_scorers, monkeypatch):
     monkeypatch.setattr(progressive, "SCORE_ERROR_BOUND", 0.0)
     X, y = base(200, 12)
     scores = BalancedRidgeClassifier().progressive_scores(X, y)
-    blocks, _, _, given_up = walks[0].counts
+    blocks, _, _, given_up = block_scorers[0].counts
     assert given_up == blocks > 0
-    np.testing.assert_allclose(scores, plainly(monkeypatch, X, y)[0], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        scores, score_by_elimination(monkeypatch, X, y)[0], rtol=0, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("options", [{}, {"half_life": 90.0}], ids=str)
-def test_a_block_is_learned_like_its_rows(options, walks, monkeypatch):
+def test_a_block_is_learned_like_its_rows(options, block_scorers, monkeypatch):
     X, y = base(700, 17)
     X[:, 3] = X[:, 3] > 0.0
     X[500:, 5] += 1e4  # the anchor moves
     model = BalancedRidgeClassifier(**options)
     model.progressive_scores(X, y)
-    assert walks[0].counts[3] < walks[0].counts[0]
-    mine, other = model._engine.state.moments, plainly(monkeypatch, X, y, options)[1]
+    assert block_scorers[0].counts[3] < block_scorers[0].counts[0]
+    mine, other = model._engine.state.moments, score_by_elimination(monkeypatch, X, y, options)[1]
     for name in (
         "n",
         "N",
@@ -168,10 +170,10 @@ def test_a_block_is_learned_like_its_rows(options, walks, monkeypatch):
     np.testing.assert_array_equal(mine.C, mine.C.transpose(0, 2, 1))
 
 
-def test_one_inverse_serves_many_blocks(walks):
+def test_one_inverse_serves_many_blocks(block_scorers):
     X, y = base(4000, 20, minority=0.5)
     BalancedRidgeClassifier().progressive_scores(X, y)
-    blocks, rounds, inverses, given_up = walks[0].counts
+    blocks, rounds, inverses, given_up = block_scorers[0].counts
     assert inverses < 0.25 * blocks
     assert rounds < 4 * blocks
     assert given_up < 0.02 * blocks

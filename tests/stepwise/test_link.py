@@ -34,23 +34,23 @@ def sample(c, d, seed=0):
 
 
 def distances(model, X, y, start, every):
-    """Largest distances of both kinds of probabilities from those of the whole look."""
+    """Return the largest distances of both kinds of probabilities from those of arrays."""
     worst = [0.0, 0.0]
     for i in range(start, N):
         if i % every == 0:
-            looks = (
+            predictors = (
                 (model.predict_proba_one, model.predict_proba),
                 (
                     model.predict_stream_proba_one,
                     model.predict_stream_proba,
                 ),
             )
-            for stream, (one, many) in enumerate(looks):
+            for stream, (one, many) in enumerate(predictors):
                 found = open_moments(model).events.probabilities(X[i], bool(stream))
                 assert found is not None  # the compiled link returns them
-                told = one(X[i])
-                assert np.array_equal(told, found)
-                worst[stream] = max(worst[stream], np.abs(told - many(X[i : i + 1])[0]).max())
+                one_row = one(X[i])
+                assert np.array_equal(one_row, found)
+                worst[stream] = max(worst[stream], np.abs(one_row - many(X[i : i + 1])[0]).max())
         model.learn_one(X[i], y[i])
     return worst
 
@@ -94,14 +94,14 @@ def test_events_as_dicts_have_the_probabilities_of_arrays():
     for i in range(N):
         event = dict(zip(names, X[i].tolist(), strict=True))
         if i > 20:
-            for told, wanted in (
+            for one_row, wanted in (
                 (events.predict_proba_one(event), rows.predict_proba(X[i : i + 1])[0]),
                 (
                     events.predict_stream_proba_one(event),
                     rows.predict_stream_proba(X[i : i + 1])[0],
                 ),
             ):
-                assert [told[0], told[1]] == pytest.approx(wanted.tolist(), abs=1e-11)
+                assert [one_row[0], one_row[1]] == pytest.approx(wanted.tolist(), abs=1e-11)
         events.learn_one(event, int(y[i]))
         if i > 1:
             rows.learn_one(X[i], y[i])

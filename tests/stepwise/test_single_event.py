@@ -87,14 +87,14 @@ OPTIONS = (
 )
 
 
-def compare_with_refits(X, y, options, looks):
+def compare_with_refits(X, y, options, compared_rows):
     """Return the largest distance of a score from a refit's, and the scorer of the events."""
     start = len(np.unique(y)) if y[:2].any() else 2
     model, worst = BalancedRidgeClassifier(**options).partial_fit(X[:start], y[:start]), 0.0
     for i in range(start, N):
         found = open_moments(model)
         f = found.events.scores(X[i])
-        if i in looks and f is not None:
+        if i in compared_rows and f is not None:
             refit = BalancedRidgeClassifier(**options).partial_fit(X[:i], y[:i])
             g = np.ravel(refit.decision_function(X[i : i + 1]))
             worst = max(worst, float(np.max(np.abs(np.array(f) - g) / (1.0 + np.abs(g)))))
@@ -102,7 +102,7 @@ def compare_with_refits(X, y, options, looks):
     return worst, open_moments(model).events
 
 
-def looks(seed):
+def choose_rows(seed):
     return set(np.random.default_rng(seed).integers(0, N, 40).tolist())
 
 
@@ -110,20 +110,20 @@ def looks(seed):
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("options", OPTIONS[:3], ids=str)
 def test_scores_after_each_event_equal_those_of_a_refit(stream, options):
-    worst, _ = compare_with_refits(*stream(), options, looks(1))
+    worst, _ = compare_with_refits(*stream(), options, choose_rows(1))
     assert worst < 1e-8
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_scores_of_every_option_equal_those_of_a_refit(options):
-    worst, events = compare_with_refits(*sample(), options, looks(2))
+    worst, events = compare_with_refits(*sample(), options, choose_rows(2))
     assert worst < 1e-8
     assert 0 < events.refined.factors < N / 4  # most events needed no new inverse
 
 
 @pytest.mark.parametrize("options", [{}, {"multi_class": "ovr"}, {"fit_intercept": False}], ids=str)
 def test_scores_of_several_classes_equal_those_of_a_refit(options):
-    worst, events = compare_with_refits(*five_classes(), options, looks(3))
+    worst, events = compare_with_refits(*five_classes(), options, choose_rows(3))
     assert worst < 1e-8
     assert events.refined.steps > 0
 

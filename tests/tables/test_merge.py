@@ -157,7 +157,7 @@ def test_a_model_can_learn_after_all_files_were_unlearned(run):
     assert_same_files("m.st", "n.st", 1e-12)
 
 
-# Looking
+# Inspecting and evaluating
 
 
 def test_inspect_shows_the_contents_of_a_model(run):
@@ -376,8 +376,8 @@ def test_maps_fixed_by_different_rows_are_not_merged(run):
     for name, seed in (("one", 0), ("two", 1)):
         write_crossed(f"{name}.csv", 300, ["p"], seed)
         learn(run, f"{name}.st", f"{name}.csv", more=["--feature-map", "rm2"])
-    said = run("merge", "one.st", "two.st", "--output", "both.st", code=2).err
-    assert "fixed by different rows" in said
+    stderr = run("merge", "one.st", "two.st", "--output", "both.st", code=2).err
+    assert "fixed by different rows" in stderr
     write_crossed("few.csv", 100, ["p"], 2)
     learn(run, "few.st", "few.csv", more=["--feature-map", "rm2"])
     more = ["--label", "target", "--feature-map", "few.st", "-m", "more.st"]
@@ -456,13 +456,13 @@ def test_a_different_map_requires_another_file(run):
     write_crossed("a.csv", 300, ["p"])
     learn(run, "m.st", "a.csv", more=["--feature-map", "rm2"])
     learn(run, "m.st", "a.csv", more=["--feature-map", "rm2"])
-    said = run("learn", "a.csv", "-m", "m.st", "--feature-map", "rm3", code=2).err
-    assert "--feature-map is rm3, but m.st was learned with rm2" in said
-    said = run("learn", "a.csv", "-m", "m.st", "--feature-map", "auto", code=2).err
-    assert "--feature-map is auto, but m.st was learned with rm2" in said
+    stderr = run("learn", "a.csv", "-m", "m.st", "--feature-map", "rm3", code=2).err
+    assert "--feature-map is rm3, but m.st was learned with rm2" in stderr
+    stderr = run("learn", "a.csv", "-m", "m.st", "--feature-map", "auto", code=2).err
+    assert "--feature-map is auto, but m.st was learned with rm2" in stderr
     learn(run, "auto.st", "a.csv", more=["--feature-map", "auto"])
-    said = run("learn", "a.csv", "-m", "auto.st", "--ridge", "1", code=2).err
-    assert "selects the ridge" in said
+    stderr = run("learn", "a.csv", "-m", "auto.st", "--ridge", "1", code=2).err
+    assert "selects the ridge" in stderr
 
 
 @pytest.mark.slow
@@ -471,8 +471,8 @@ def test_options_that_contradict_a_borrowed_map_are_refused(run):
     write_crossed("b.csv", 200, ["p", "q"], seed=1)
     learn(run, "base.st", "a.csv", more=["--feature-map", "rm2", "--hash", "kind=4"])
     for more in (["--drop", "a"], ["--label", "a"], ["--categorical", "a"], ["--hash", "kind=3"]):
-        said = run("learn", "b.csv", "--feature-map", "base.st", "-m", "m.st", *more, code=2).err
-        assert "is a feature of the map of ./base.st, and the options differ" in said
+        stderr = run("learn", "b.csv", "--feature-map", "base.st", "-m", "m.st", *more, code=2).err
+        assert "is a feature of the map of ./base.st, and the options differ" in stderr
         assert not os.path.exists("m.st")
     run("learn", "b.csv", "--feature-map", "base.st", "-m", "m.st")  # label and hashes come along
     run("merge", "base.st", "m.st", "-o", "both.st")
@@ -509,13 +509,15 @@ def test_averaging_models_of_the_same_maps_can_be_merged(run):
     learn(run, "alone.st", "sample.csv", more=["--feature-map", "rm2"])
     learn(run, "other.st", "two.csv", "sample.csv", more=["--feature-map", "auto"])
     for other in ("alone.st", "other.st"):
-        said = run("merge", "one.st", other, "-o", "no.st", code=2).err
-        assert "learn the second with --feature-map auto:one.st" in said
-    said = run("learn", "two.csv", "--label", "target", "-m", "no.st",
+        stderr = run("merge", "one.st", other, "-o", "no.st", code=2).err
+        assert "learn the second with --feature-map auto:one.st" in stderr
+    stderr = run("learn", "two.csv", "--label", "target", "-m", "no.st",
                "--feature-map", "auto:alone.st", code=2).err  # fmt: skip
-    assert "take its own map, if it has one: --feature-map ./alone.st" in said
-    said = run("learn", "sample.csv", "-m", "one.st", "--feature-map", "auto:other.st", code=2).err
-    assert "did not begin with the map that ./other.st has now" in said
+    assert "take its own map, if it has one: --feature-map ./alone.st" in stderr
+    stderr = run(
+        "learn", "sample.csv", "-m", "one.st", "--feature-map", "auto:other.st", code=2
+    ).err
+    assert "did not begin with the map that ./other.st has now" in stderr
 
 
 @pytest.mark.slow
@@ -527,16 +529,18 @@ def test_learning_continues_after_the_borrowed_file_has_changed(run):
     learn(run, "m.st", "b.csv", more=["--feature-map", "auto.st"])
     learn(run, "m.st", "b.csv", "c.csv", more=["--feature-map", "auto.st"])
     learn(run, "other.st", "c.csv", more=["--feature-map", "rm3"])
-    said = run("learn", "a.csv", "-m", "m.st", "--feature-map", "other.st", code=2).err
-    assert "did not begin with the map that ./other.st has now" in said
+    stderr = run("learn", "a.csv", "-m", "m.st", "--feature-map", "other.st", code=2).err
+    assert "did not begin with the map that ./other.st has now" in stderr
     os.unlink("auto.st")
     learn(run, "m.st", "b.csv", "c.csv", more=["--feature-map", "./auto.st"])
     learn(run, "one.st", "a.csv", more=["--feature-map", "rm2"])
     learn(run, "one.st", "a.csv", more=["--feature-map", "one.st"])  # its own map is its map
-    said = run("learn", "a.csv", "-m", "again.st", "--label", "target", "--feature-map", "auto").err
-    assert "best is" in said
-    said = run("learn", "b.csv", "-m", "again.st", "--feature-map", "one.st", code=2).err
-    assert "did not begin with the map" in said
+    stderr = run(
+        "learn", "a.csv", "-m", "again.st", "--label", "target", "--feature-map", "auto"
+    ).err
+    assert "best is" in stderr
+    stderr = run("learn", "b.csv", "-m", "again.st", "--feature-map", "one.st", code=2).err
+    assert "did not begin with the map" in stderr
 
 
 @pytest.mark.slow
@@ -549,8 +553,8 @@ def test_maps_of_different_deviations_are_different(run):
         )
         learn(run, f"{name}.st", f"{name}.csv", more=["--feature-map", "rm2"])
     learn(run, "m.st", "one.csv", more=["--feature-map", "one.st"])
-    said = run("learn", "three.csv", "-m", "m.st", "--feature-map", "three.st", code=2).err
-    assert "did not begin with the map" in said
+    stderr = run("learn", "three.csv", "-m", "m.st", "--feature-map", "three.st", code=2).err
+    assert "did not begin with the map" in stderr
 
 
 @pytest.mark.slow
