@@ -220,9 +220,10 @@ def test_contradictory_options_are_refused(run, here):
     needs = ["--label", "fraud", "--model", "m"]
     assert "--id" in run("learn", "day00.csv", "--labels", "labels00.csv", *needs, code=2).err
     assert "name the files" in run("learn", *needs, code=2).err
-    assert "is for --id" in run("learn", "day00.csv", "--expire", "90d", *needs, code=2).err
+    alone = run("learn", "day00.csv", "--expire", "90d", *needs, code=2).err
+    assert "--expire requires --id and --labels" in alone
     soon = run("learn", "day00.csv", "--id", "payment", "--expire", "soon", *needs, code=2).err
-    assert "'soon' is not a time" in soon
+    assert "must be a time such as 12h, 90d or 2w; got 'soon'" in soon
     twice = run("learn", "-", "--labels", "-", "--id", "payment", *needs, code=2).err
     assert "cannot be events and labels; name a file" in twice
     run(*of_day(0))

@@ -144,7 +144,7 @@ def test_many_rows_can_get_the_labels_of_a_file(run, rows, tmp_path):
     lines = ["payment,fraud", *(f"{one},{label}" for one, label in new.items())]
     (tmp_path / "new.csv").write_text("\n".join(lines) + "\n")
     command = ["relabel", "m", "t.csv", "--labels", "new.csv"]
-    assert "with --id" in run(*command, code=2).err
+    assert "--labels requires --id" in run(*command, code=2).err
     command += ["--id", "payment"]
     assert f"{len(new)} rows relabeled" in run(*command).err
     assert_same_tables("m", "right")
