@@ -37,7 +37,7 @@ cdef class Records:
 
 
 cdef class Lines(Records):
-    """Records that are lines: blank ones, and those that begin with #, do not count."""
+    """Records that are lines: empty lines, and lines that begin with #, do not count."""
 
     cdef bint comment
 

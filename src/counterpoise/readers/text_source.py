@@ -85,7 +85,7 @@ class TextSource(Source):
 
     def done(self) -> tuple[int, int]:
         """Return the bytes read of the file, and its size."""
-        return (self._bytes.consumed, self._bytes.size) if self._bytes else (0, 0)
+        return (self._bytes.bytes_read, self._bytes.size) if self._bytes else (0, 0)
 
     def verify(self, after: ReadPosition, wanted: Callable[[str], bool]) -> None:
         """Raise if the rows before a mark have changed."""
