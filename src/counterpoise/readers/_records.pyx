@@ -17,7 +17,7 @@ cdef class Records:
     cdef bint begun  # whether bytes have come since the last record ended
 
     @property
-    def unfinished(self):
+    def is_unfinished(self):
         return self.begun
 
     @property

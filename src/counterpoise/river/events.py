@@ -162,7 +162,7 @@ class ImputedEvents:
             return row
         if self._is_old:
             self._fill.update()
-            self._scores.changed()
+            self._scores.discard_solution()
             self._is_old = False
         return self._fill.impute(row)
 
