@@ -1,4 +1,4 @@
-"""Types of arrays, threads of products, and labels joined without rounding."""
+"""Types of arrays, threads of products, and labels concatenated without rounding."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _libraries() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-def joined(one: Labels, two: Labels) -> Labels:
+def concatenate_labels(one: Labels, two: Labels) -> Labels:
     """Return labels of both; raise if two would become the same by rounding.
 
     NumPy makes floats of integers with and without a sign, and some of them then collide.

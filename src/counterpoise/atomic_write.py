@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 
-MAX_NAME_BYTES = 200  # bytes of a name that leave room for more within the 255 of most systems
+MAX_NAME_BYTES = 200  # bytes of a name; most systems allow 255, and temporary files add a suffix
 TRIES = 1000  # names for a temporary file before it is written without a lock
 
 
@@ -198,7 +198,7 @@ def require_file(path: str) -> None:
 
 
 @contextmanager
-def locked(path: str) -> Iterator[None]:
+def lock_file(path: str) -> Iterator[None]:
     """Keep other processes from writing a file, by a lock that ends with its owner.
 
     Raises BusyError if another process has the lock, and FileExistsError if another file has its

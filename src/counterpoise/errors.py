@@ -68,7 +68,7 @@ class Suggestion:
     value: Any = None  # its value
     also: tuple[OptionValue, ...] = ()  # other settings that it requires
 
-    def spelled(self, spell: Spelling) -> str:
+    def format_with(self, spell: Spelling) -> str:
         """Return the action as text; the setting replaces {} or follows."""
         if self.option is None:
             return self.words
@@ -88,16 +88,16 @@ class Message:
         """Return the message with words before it."""
         return Message((words, *self.problem), *self.remedies)
 
-    def spelled(self, spell: Spelling) -> str:
+    def format_with(self, spell: Spelling) -> str:
         """Return the message as text, with settings spelled by a function."""
         problem = "".join(p if isinstance(p, str) else spell(p) for p in self.problem)
-        listed = [remedy.spelled(spell) for remedy in self.remedies]
+        listed = [remedy.format_with(spell) for remedy in self.remedies]
         if len(listed) > 1:
             listed = [f"{', '.join(listed[:-1])}, or {listed[-1]}"]
         return "; ".join([problem, *listed])
 
     def __str__(self) -> str:
-        return self.spelled(format_as_arguments)
+        return self.format_with(format_as_arguments)
 
 
 class DataError(ValueError):

@@ -257,14 +257,14 @@ def transactional(estimator: E) -> Iterator[E]:
 # Parameters: each function checks one by its name.
 
 
-def positive(estimator: Any, name: str) -> None:
+def require_positive(estimator: Any, name: str) -> None:
     """Raise unless the parameter is a finite number above 0."""
     value = getattr(estimator, name)
     if not (_is_number(value) and value > 0):
         raise ValueError(f"{name}={value!r} must be a finite number above 0")
 
 
-def not_negative(estimator: Any, name: str, otherwise: str) -> None:
+def require_nonnegative(estimator: Any, name: str, otherwise: str) -> None:
     """Raise unless the parameter is a finite number that is not negative."""
     value = getattr(estimator, name)
     if not (_is_number(value) and value >= 0):
@@ -273,14 +273,14 @@ def not_negative(estimator: Any, name: str, otherwise: str) -> None:
         )
 
 
-def between(estimator: Any, name: str, low: float, high: float) -> None:
+def require_between(estimator: Any, name: str, low: float, high: float) -> None:
     """Raise unless the parameter is a number strictly between two bounds."""
     value = getattr(estimator, name)
     if not (_is_number(value) and low < value < high):
         raise ValueError(f"{name}={value!r} must be a finite number above {low} and below {high}")
 
 
-def one_of(estimator: Any, name: str, choices: tuple[Any, ...]) -> None:
+def require_one_of(estimator: Any, name: str, choices: tuple[Any, ...]) -> None:
     """Raise unless the parameter is one of the choices."""
     value = getattr(estimator, name)
     if not any(value is choice or value == choice for choice in choices):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The version, in its one place: meson.build runs this file, and pyproject.toml asks meson."""
+"""Version of the package: meson.build runs this file, and pyproject.toml uses the result."""
 
 VERSION = "0.1.0"
 

@@ -48,7 +48,7 @@ def test_a_message_is_a_problem_and_remedies():
             "read them", "columns", {"at": "epoch"}, also=(OptionValue("time_format", "%d.%m"),)
         ),
     )
-    assert message.spelled(format_as_options) == (
+    assert message.format_with(format_as_options) == (
         "t.csv: --class-factor names {} and {x}; correct it, name them all with --classes if "
         "they come later, or read them with --epoch at --time-format '%d.%m'"
     )
@@ -65,7 +65,7 @@ def test_an_error_goes_to_other_processes():
     )
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error) == 'no weight; leave it out with columns={"a": "drop"}'
-    assert again.message.spelled(format_as_options) == "no --weight; leave it out with --drop a"
+    assert again.message.format_with(format_as_options) == "no --weight; leave it out with --drop a"
     assert str(DataError("only words")) == "only words"
 
 

@@ -134,7 +134,7 @@ def test_a_feature_that_varies_between_classes_alone_is_used():
     model = candidates.ranking.models[candidates.names.index(LINEAR)]
     for ridge, only in zip((1.0, 0.1), np.eye(2), strict=True):
         linear = BalancedRidgeClassifier(ridge=ridge).fit(X, y)
-        found = model.scores.weighted(only, ridge).of(X)
+        found = model.scores.combine(only, ridge).of(X)
         assert_close(found, linear.decision_function(X), 1e-9)
 
 

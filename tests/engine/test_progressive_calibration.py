@@ -209,7 +209,7 @@ def test_random_labels_are_never_taken_for_sorted_ones(shares):
         order, rows = LabelOrder(), 0
         for at in range(0, len(y), 500):
             order, rows = order.with_rows(y[at : at + 500]), rows + 500
-            order = order.tested(rows)
+            order = order.test(rows)
         assert not order.was_sorted
 
 
@@ -221,11 +221,11 @@ def test_sorted_labels_are_found_after_a_random_stream(share):
     for part in (y, np.sort(y)):
         for at in range(0, len(part), 1000):
             order, rows = order.with_rows(part[at : at + 1000]), rows + 1000
-            order = order.tested(rows)
+            order = order.test(rows)
         assert order.is_sorted == (part is not y)
     for at in range(0, len(y), 1000):  # and are over when the order is random again
         order, rows = order.with_rows(y[at : at + 1000]), rows + 1000
-        order = order.tested(rows)
+        order = order.test(rows)
     assert not order.is_sorted
 
 
@@ -235,7 +235,7 @@ def test_a_base_rate_that_falls_is_not_an_order():
     order, rows = LabelOrder(), 0
     for at in range(0, len(y), 1000):
         order, rows = order.with_rows(y[at : at + 1000]), rows + 1000
-        order = order.tested(rows)
+        order = order.test(rows)
         assert not order.was_sorted
 
 

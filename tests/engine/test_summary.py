@@ -59,7 +59,7 @@ def test_a_summary_says_what_was_found():
     middle = 0.5 * (found.low + found.high)
     np.testing.assert_allclose(middle, found.weights, atol=1e-12)
     text = repr(found)
-    for word in ("classes: fraud", "95 % interval", "mean of fraud", "normal within each class"):
+    for word in ("classes: fraud", "95% interval", "mean of fraud", "normal within each class"):
         assert word in text
 
 

@@ -170,7 +170,7 @@ def test_rows_count_once_two_classes_are_known(delay):
     assert n_warmup_rows(y, delay) == 31 + delay
     for result in run_benchmark(X, y, models(), delay):
         assert result.first == 31 + delay
-        assert result.metrics.confusion.scored == 200 - 31 - delay
+        assert result.metrics.confusion.row_count == 200 - 31 - delay
         assert len(result.predicted) == len(result.scores) == 200
     assert n_warmup_rows(y, 169) == n_warmup_rows(y[:20], 0) + 180 == 200
 

@@ -13,9 +13,14 @@ from filelock import FileLock
 from fork_server import MAIN
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.atomic_write import atomic_write, discard_temporary, hidden_sibling_path, locked
+from counterpoise.atomic_write import (
+    atomic_write,
+    discard_temporary,
+    hidden_sibling_path,
+    lock_file,
+)
 from counterpoise.errors import BusyError, DataError
-from counterpoise.readers.formats import expanded
+from counterpoise.readers.formats import expand_paths
 from counterpoise.tables.model import TableModel
 
 OTHERS = [
@@ -55,14 +60,14 @@ def make_stray(path):
 def test_models_whose_names_begin_alike_do_not_disturb_each_other(tmp_path):
     longer = str(tmp_path / "m4.st")
     with atomic_write(longer) as file:
-        with locked(str(tmp_path / "m4")), locked(longer):
+        with lock_file(str(tmp_path / "m4")), lock_file(longer):
             assert len([n for n in list_hidden(tmp_path) if n.endswith(".tmp")]) == 1
         file.write(b"whole")
     assert Path(longer).read_bytes() == b"whole"
     left = make_stray(longer)
-    with locked(str(tmp_path / "m4")):
+    with lock_file(str(tmp_path / "m4")):
         assert left.exists()
-    with locked(longer):  # it is not locked any more
+    with lock_file(longer):  # it is not locked any more
         assert not left.exists()
     assert os.listdir(tmp_path) == ["m4.st"]
 
@@ -173,9 +178,9 @@ def test_what_another_process_writes_stays_until_it_is_killed(tmp_path):
 
 HOLDER = """
 import sys
-from counterpoise.atomic_write import locked
+from counterpoise.atomic_write import lock_file
 from counterpoise.errors import BusyError
-with locked("m"):
+with lock_file("m"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -190,13 +195,13 @@ def test_a_lock_goes_when_its_owner_does(tmp_path, end):
     )
     assert process.stdout.readline() == b"held\n"
     path = str(tmp_path / "m")
-    with pytest.raises(BusyError, match="m is being written by another process"), locked(path):
+    with pytest.raises(BusyError, match="m is being written by another process"), lock_file(path):
         pass
     if end == "kill":
         process.kill()
     process.communicate()
     assert list_hidden(tmp_path) == ([".m.counterpoise.lock"] if end == "kill" else [])
-    with locked(path):
+    with lock_file(path):
         pass
     assert not os.listdir(tmp_path)
 
@@ -204,12 +209,12 @@ def test_a_lock_goes_when_its_owner_does(tmp_path, end):
 COUNTER = """
 import sys
 from pathlib import Path
-from counterpoise.atomic_write import locked
+from counterpoise.atomic_write import lock_file
 from counterpoise.errors import BusyError
 done = 0
 while done < 40:
     try:
-        with locked("m"):
+        with lock_file("m"):
             count = int(Path("count").read_text())
             Path("count").write_text(str(count + 1))
             done += 1
@@ -230,7 +235,7 @@ def test_two_never_hold_a_lock_at_once(tmp_path):
 
 def test_no_folder_is_made(tmp_path):
     path = tmp_path / "folder" / "m"
-    with pytest.raises(FileNotFoundError, match="folder/m"), locked(str(path)):
+    with pytest.raises(FileNotFoundError, match="folder/m"), lock_file(str(path)):
         pass
     with pytest.raises(FileNotFoundError, match="was not saved"), atomic_write(path):
         pass
@@ -238,7 +243,7 @@ def test_no_folder_is_made(tmp_path):
 
 
 def test_a_lock_where_no_file_can_be_made_is_one_clear_error():
-    with pytest.raises(OSError, match="/proc/m") as caught, locked("/proc/m"):
+    with pytest.raises(OSError, match="/proc/m") as caught, lock_file("/proc/m"):
         pass
     assert not isinstance(caught.value, BusyError)
 
@@ -251,7 +256,7 @@ def test_a_lock_that_is_not_ours_is_left_alone(tmp_path, kind):
         lock.write_text("precious")
     else:
         lock.symlink_to("other")
-    with pytest.raises((DataError, OSError)), locked(str(tmp_path / "m")):
+    with pytest.raises((DataError, OSError)), lock_file(str(tmp_path / "m")):
         pass
     assert lock.read_text() == "precious"
     assert lock.is_symlink() == (kind == "link")
@@ -259,19 +264,23 @@ def test_a_lock_that_is_not_ours_is_left_alone(tmp_path, kind):
 
 def test_a_lock_is_for_one(tmp_path):
     path = str(tmp_path / "m")
-    with locked(path), pytest.raises(DataError, match="being written by another"), locked(path):
+    with (
+        lock_file(path),
+        pytest.raises(DataError, match="being written by another"),
+        lock_file(path),
+    ):
         pass
     assert not os.listdir(tmp_path)
     killed = tmp_path / ".m.counterpoise.lock"
     killed.write_bytes(b"")  # its owner died before it could write
-    with locked(path):
+    with lock_file(path):
         assert b"writes m" in killed.read_bytes()
     assert not os.listdir(tmp_path)
 
 
 def test_long_names_have_room(tmp_path):
     path = str(tmp_path / ("n" * 255))
-    with locked(path), atomic_write(path) as file:
+    with lock_file(path), atomic_write(path) as file:
         file.write(b"x")
     assert os.listdir(tmp_path) == ["n" * 255]
 
@@ -302,7 +311,7 @@ def test_pipes_with_a_name_go_on(forks, tmp_path):
 
 
 def test_standard_input_has_other_names():
-    assert expanded(["/dev/stdin", "-", "/dev/fd/0"]) == ["-"]
+    assert expand_paths(["/dev/stdin", "-", "/dev/fd/0"]) == ["-"]
 
 
 def test_what_cannot_be_read_twice_is_not_unlearned(run):

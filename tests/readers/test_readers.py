@@ -28,8 +28,8 @@ from counterpoise.encoding.kinds import CYCLE_NAMES
 from counterpoise.errors import DataError
 from counterpoise.readers import ReadPosition, source
 from counterpoise.readers.chunk import Chunk, prefetch
-from counterpoise.readers.delimited import Delimited
-from counterpoise.readers.formats import expanded
+from counterpoise.readers.delimited import DelimitedText
+from counterpoise.readers.formats import expand_paths
 from counterpoise.readers.jsonlines import Elements
 from counterpoise.readers.text_source import TextSource
 
@@ -161,7 +161,7 @@ def test_cuts_do_not_depend_on_how_bytes_arrive(sizes, rows):
     thread = threading.Thread(target=write)
     thread.start()
     found = list(
-        TextSource(f"/dev/fd/{reader}", "pipe", Delimited()).chunks(
+        TextSource(f"/dev/fd/{reader}", "pipe", DelimitedText()).chunks(
             rows, ReadPosition(), {}, lambda name: True
         )
     )
@@ -562,9 +562,11 @@ def test_columns_that_were_not_learned_are_refused_or_ignored(tmp_path):
 def test_patterns_are_sorted_and_must_match(tmp_path):
     for name in ("b.csv", "a.csv"):
         write_text_file(tmp_path / name, "a\n")
-    assert expanded([str(tmp_path / "*.csv")]) == [str(tmp_path / n) for n in ("a.csv", "b.csv")]
+    assert expand_paths([str(tmp_path / "*.csv")]) == [
+        str(tmp_path / n) for n in ("a.csv", "b.csv")
+    ]
     with pytest.raises(DataError, match="no file matches"):
-        expanded([str(tmp_path / "*.tsv")])
+        expand_paths([str(tmp_path / "*.tsv")])
     with pytest.raises(DataError, match="is a directory"):
         chunks(tmp_path, format="csv")
     with pytest.raises(DataError, match="No such file"):

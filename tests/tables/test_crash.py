@@ -15,7 +15,7 @@ import pytest
 from fork_server import NOWHERE
 from pipelines import FORMATS
 
-from counterpoise.atomic_write import locked
+from counterpoise.atomic_write import lock_file
 from counterpoise.cli.learn import ProgressAndMetrics
 from counterpoise.modelfile import container as modelfile
 from counterpoise.readers import source
@@ -59,7 +59,7 @@ def write_rows(folder, rows):
 
 def go_on(folder):
     """The same command, within this process."""
-    with locked(str(folder / "m")):
+    with lock_file(str(folder / "m")):
         learner = TableModel.open(str(folder / "m"), {"label": "y"}, {}, chunk_rows=64)
         inputs = [(source(str(folder / "t.csv")), learner.key(str(folder / "t.csv")))]
         learn_inputs(learner, inputs, 10**9, lambda: False, lambda *_: None)
@@ -141,7 +141,7 @@ class DiedError(Exception):
 def learn_with_metrics(folder, every, chunks=10**9, dies=False):
     """Learn with metrics, up to `chunks` chunks; then stop as a signal stops, or die."""
     seen = []
-    with locked(str(folder / "m")):
+    with lock_file(str(folder / "m")):
         learner = TableModel.open(
             str(folder / "m"), {"label": "y"}, {"ridge": "gcv"}, chunk_rows=64
         )

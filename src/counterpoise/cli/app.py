@@ -184,7 +184,7 @@ def run() -> None:
             sys.exit(error.exit_code)
         _fail(_usage_message(error), error.exit_code)
     except DataError as error:
-        _fail(error.message.spelled(messages.format_as_options), 2)
+        _fail(error.message.format_with(messages.format_as_options), 2)
     except ValueError as error:
         _fail(str(error), 2)
     except OSError as error:

@@ -46,7 +46,7 @@ class VariantOptions(opt.BoundaryOptions):
     feature_map: str | None = opt.option("Map of the features such as poly2, or auto.", "MAP")
 
     def model(self) -> Any:
-        """Return the exact model with these options; None if none is set."""
+        """Return the exact model with these options; None without options."""
         options = self.parameters()
         bounds = list(options)
         if self.half_life is not None:

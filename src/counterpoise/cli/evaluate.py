@@ -117,7 +117,7 @@ def _evaluate_model(
     if rule is not None:
         rule.decimal = stored.encoding.columns.decimal
         hint_calibration(stored.model)
-    sources = [formats.source(path, **reading) for path in formats.expanded(files)]
+    sources = [formats.source(path, **reading) for path in formats.expand_paths(files)]
     with Progress() as progress:
         found = evaluate_model(stored, sources, progress.chunk, input.ignore_unknown, rule, explain)
     for name in found.lacking:
@@ -138,7 +138,7 @@ def _evaluate_logged(
     from counterpoise.tables.evaluate import evaluate_logged, labels_of
 
     def sources(paths: list[str] | None) -> list[Any]:
-        return [formats.source(path, **reading) for path in formats.expanded(paths or [])]
+        return [formats.source(path, **reading) for path in formats.expand_paths(paths or [])]
 
     name = logged.id or ""
     with Progress() as progress:
@@ -202,7 +202,7 @@ def _show(found: EvaluationResult, chosen: Any, position: int, as_json: bool) ->
     else:
         counts, labels = metrics.confusion, metrics.confusion.labels
         facts = {
-            "rows": counts.scored,
+            "rows": counts.row_count,
             "G-mean": counts.g_mean(),
             "balanced accuracy": counts.balanced_accuracy(),
         }

@@ -186,7 +186,7 @@ def learn(
     parameters = options.parameters()
     is_delayed, expire_after = delayed.is_used(files, model), delayed.expire_seconds()
 
-    from counterpoise.atomic_write import locked
+    from counterpoise.atomic_write import lock_file
     from counterpoise.readers import formats
     from counterpoise.readers.chunk import Source
     from counterpoise.tables.delayed_labels import merge_settings
@@ -194,9 +194,13 @@ def learn(
     from counterpoise.tables.model import TableModel, learn_inputs
     from counterpoise.tables.records import PENDING
 
-    paths = formats.expanded(files or [])
+    paths = formats.expand_paths(files or [])
     settings = formats.with_label(settings, paths, input.format)
-    with collect_stop_signals() as stopped, locked(model), opened_store(model, delayed.id) as store:
+    with (
+        collect_stop_signals() as stopped,
+        lock_file(model),
+        opened_store(model, delayed.id) as store,
+    ):
         more: dict[str, Any] = {"chunk_rows": saving.chunk_rows, "positive": monitoring.positive}
         more = {name: value for name, value in more.items() if value is not None}
         given = {"columns": settings, "options": parameters, "more": more}
@@ -217,17 +221,17 @@ def learn(
         )
         settle(learner, store)
 
-        def opened(paths: list[str]) -> list[tuple[Source, str]]:
+        def open_inputs(paths: list[str]) -> list[tuple[Source, str]]:
             keys = [learner.key(path, input.stdin_name) for path in paths]
             return [
                 (formats.source(path, **reading), key)
                 for path, key in zip(paths, keys, strict=True)
             ]
 
-        inputs = opened(paths)
+        inputs = open_inputs(paths)
         if store is not None and is_delayed:
             store.set_options(None if learner.model else given, expire_after or store.expire_after)
-            labels = opened(formats.expanded(delayed.labels or []))
+            labels = open_inputs(formats.expand_paths(delayed.labels or []))
             inputs = _add_pending(learner, store, inputs, labels, lambda: bool(stopped))
         learner.store = store
         with ProgressAndMetrics(learner, monitoring.metrics, monitoring.metrics_every) as watch:
@@ -289,7 +293,7 @@ class ProgressAndMetrics(Progress):
 
     @property
     def needs_scores(self) -> bool:
-        """Whether each row is scored before it is learned."""
+        """True if each row is scored before it is learned."""
         return self.file is not None or self.shown
 
     def after_chunk(self, source: Any, chunk: Any, scored: Any) -> None:
@@ -304,7 +308,7 @@ class ProgressAndMetrics(Progress):
                     self.file.window.add(one.y, predicted)
         self._learned += chunk.rows
         self.advance(chunk.rows)
-        if self.due:
+        if self.is_due:
             now, text = self.learner.model, ""
             if self.learner.is_fitted:
                 text = f", {counts_of(now.labels, now.class_count)}"

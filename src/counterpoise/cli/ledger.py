@@ -123,7 +123,7 @@ def learn(
     from counterpoise.readers import formats
     from counterpoise.tables.records import input_key
 
-    paths = formats.expanded(files)
+    paths = formats.expand_paths(files)
     settings = formats.with_label(settings, paths, input.format)
     settings |= {"columns": settings.pop("roles", None), "by": opt.names(by) or None}
     with (
@@ -192,7 +192,7 @@ def unlearn(
 
     from counterpoise.readers import formats
 
-    paths = formats.expanded(files)
+    paths = formats.expand_paths(files)
     if "-" in paths:
         raise DataError("FILES: standard input cannot be read twice; name a file")
     with _open(into) as book, messages.Progress() as progress:

@@ -58,11 +58,11 @@ def format_as_options(*settings: OptionValue) -> str:
         if value is None:
             shown += [VALUES[name]] if name in VALUES else []
         elif isinstance(value, Mapping):
-            shown += [_quoted(f"{key}={one}") for key, one in value.items()]
+            shown += [_quote(f"{key}={one}") for key, one in value.items()]
         elif isinstance(value, (list, tuple)):
-            shown.append(_quoted(",".join(value)))
+            shown.append(_quote(",".join(value)))
         elif value is not True:
-            shown.append(_quoted(str(value)))
+            shown.append(_quote(str(value)))
     return " ".join(shown)
 
 
@@ -74,7 +74,7 @@ def _by_option(setting: OptionValue) -> list[OptionValue]:
     return [OptionValue(role, value) for role, value in roles.items()]
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Quote text for a shell, also where only a reader could take a character for special."""
     quoted, plain = quote(text), re.fullmatch(r"[\w@+=:./,-]+", text) and re.search(r"\w", text)
     return quoted if plain or quoted != text else f"'{text}'"
@@ -94,7 +94,7 @@ def write_message(text: str) -> None:
 
 def info(message: str | Message) -> None:
     """Write a message to standard error, unless --quiet suppresses it."""
-    text = message if isinstance(message, str) else message.spelled(format_as_options)
+    text = message if isinstance(message, str) else message.format_with(format_as_options)
     is_warning = text.startswith("warning:")
     if is_warning:
         warned.append(text.removeprefix("warning: "))
@@ -288,8 +288,8 @@ class Progress:
             self._bar.__exit__(None, None, None)
 
     @property
-    def due(self) -> bool:
-        """Whether it is time to write the line again."""
+    def is_due(self) -> bool:
+        """True if it is time to write the line again."""
         return self.shown and time.monotonic() - self._last > 0.1
 
     def advance(self, rows: int) -> None:
@@ -299,7 +299,7 @@ class Progress:
     def chunk(self, source: Any, rows: int) -> None:
         """Count rows of an input, and show it if it is time."""
         self.advance(rows)
-        if self.due:
+        if self.is_due:
             self.show(source.name, source.done(), "")
 
     def show(self, name: str, done: tuple[int, int], text: str) -> None:

@@ -172,7 +172,7 @@ def check(
     from counterpoise.tables.guards import Guards
     from counterpoise.tables.model import NAME, TableModel
 
-    paths = formats.expanded(files)
+    paths = formats.expand_paths(files)
     settings = formats.with_label(settings, paths, input.format)
     if id is not None:
         settings = drop_id(settings, id, model)
@@ -183,7 +183,9 @@ def check(
         for path in paths:
             source, found = formats.source(path, **reading), 0
             for problem in checker.problems(source):
-                print(printable(problem.message.spelled(messages.format_as_options)), flush=True)
+                print(
+                    printable(problem.message.format_with(messages.format_as_options)), flush=True
+                )
                 found += 1
                 progress.chunk(source, 0)
             total += found
@@ -278,11 +280,11 @@ def merge(
     if len(models) < 2:
         raise DataError("MODELS: name at least two model files")
 
-    from counterpoise.atomic_write import locked
+    from counterpoise.atomic_write import lock_file
     from counterpoise.tables.merge import merge_models, move_records, require_own_stores
     from counterpoise.tables.model import TableModel
 
-    with locked(output):
+    with lock_file(output):
         notes = require_own_stores(models, output)
         whole = move_records(TableModel.load(models[0]), models[0], output)
         for path in models[1:]:
@@ -325,13 +327,13 @@ def unlearn(
     if not files and condition is None:
         raise DataError("FILES: name the files whose rows are to be unlearned")
 
-    from counterpoise.atomic_write import locked
+    from counterpoise.atomic_write import lock_file
     from counterpoise.readers import formats
     from counterpoise.tables import unlearn as job
     from counterpoise.tables.event_store import has_store
 
     if condition is not None and not os.path.exists(model) and has_store(model):
-        with locked(model), opened_store(model) as store:
+        with lock_file(model), opened_store(model) as store:
             found = store.find_pending(condition.match)
             store.erase_pending(found)
             store.compact()
@@ -339,9 +341,9 @@ def unlearn(
         if as_json:
             show_summary(model, None, {}, erased_events=len(found))
         return
-    paths = formats.expanded(files or [])
+    paths = formats.expand_paths(files or [])
     done: dict[str, Any] = {}
-    with _changed(model, paths) as (learner, store, progress):
+    with _edit_model(model, paths) as (learner, store, progress):
         if not paths and store is None:
             raise DataError(f"{model} has no pending events; name files too")
         change, lines, keys = job.StoreChange(store), [], list[str]()
@@ -396,13 +398,13 @@ def _learned_input(
 
 
 @contextmanager
-def _changed(model: str, files: list[str]) -> Iterator[tuple[Any, Any, Any]]:
+def _edit_model(model: str, files: list[str]) -> Iterator[tuple[Any, Any, Any]]:
     """Lock a model to change it, with its store and a progress line; print what is left."""
-    from counterpoise.atomic_write import locked
+    from counterpoise.atomic_write import lock_file
     from counterpoise.tables.model import TableModel
 
     opt.load_model(model, files)  # it must exist and be complete before there is a lock next to it
-    with locked(model):
+    with lock_file(model):
         learner = TableModel.open(model, {}, {})
         with Progress() as progress, opened_store(model) as store:
             settle(learner, store)
@@ -452,7 +454,7 @@ def relabel(
     from counterpoise.tables import delayed_labels
     from counterpoise.tables import unlearn as job
 
-    with _changed(model, files or []) as (learner, store, progress):
+    with _edit_model(model, files or []) as (learner, store, progress):
         labels_by_text = job.labels_by_text(learner)
         if new_label is not None and new_label not in labels_by_text:
             raise unknown_name("--new-label", "class", new_label, labels_by_text)
@@ -468,7 +470,7 @@ def relabel(
                 formats.source(path, **reading), id, learner.encoding.columns.label, labels_by_text
             )
         change, lines, total, done = job.StoreChange(store), [], 0, dict[str, Any]()
-        for path in formats.expanded(files or []):
+        for path in formats.expand_paths(files or []):
             source, key, events = _learned_input(learner, store, path, reading)
             rows = job.unlearn(learner, source, key, progress.chunk, change, condition, new, events)
             lines.append(f"{source.name}: {pluralize(rows, 'row')} relabeled")

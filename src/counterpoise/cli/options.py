@@ -33,22 +33,24 @@ SomeFiles = Annotated[Names | None, _FILES]
 ModelFile = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL", show_default=False)]
 
 
-def _shared(panel: str | None, help: str, metavar: str | None, *flags: str) -> Any:  # noqa: A002
+def _define_option(panel: str | None, help: str, metavar: str | None, *flags: str) -> Any:  # noqa: A002
     """Return an option that is in several groups and commands."""
     return typer.Option(*flags, help=help, metavar=metavar, rich_help_panel=panel)
 
 
-_ID = _shared("Labels", "Column that joins rows and labels.", "COLUMN", "--id")
-_POSITIVE = _shared(
+_ID = _define_option("Labels", "Column that joins rows and labels.", "COLUMN", "--id")
+_POSITIVE = _define_option(
     "Monitoring", "Class of interest (default: the model's or the rarest).", "LABEL"
 )
-_NEW_COLUMNS = _shared(
+_NEW_COLUMNS = _define_option(
     "Monitoring", "Learn tables with more or fewer columns, 0 where absent.", None,
     "--allow-new-columns",
 )  # fmt: skip
-_ALLOW_FUTURE = _shared("Monitoring", "Accept times after now.", None, "--allow-future")
-_REPORT = _shared(None, "Write an HTML report.", "FILE.html")
-_WHERE = _shared(None, "Only rows with this value; all of several.", "COLUMN=VALUE", "--where")
+_ALLOW_FUTURE = _define_option("Monitoring", "Accept times after now.", None, "--allow-future")
+_REPORT = _define_option(None, "Write an HTML report.", "FILE.html")
+_WHERE = _define_option(
+    None, "Only rows with this value; all of several.", "COLUMN=VALUE", "--where"
+)
 Id = Annotated[str | None, _ID]
 Positive = Annotated[str | None, _POSITIVE]
 NewColumns = Annotated[bool, _NEW_COLUMNS]
@@ -475,7 +477,7 @@ class CostOptions:
 
 
 def load_model(path: str, files: Iterable[str] = ()) -> Any:
-    """Load a model file; the error of another file asks whether it is one of the files."""
+    """Load a model file; the error reports whether MODEL and FILES may be swapped."""
     from counterpoise.errors import ModelFileError
     from counterpoise.tables.model import TableModel
 

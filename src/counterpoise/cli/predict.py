@@ -141,7 +141,7 @@ def predict(
     from counterpoise.tables.predict import Predictor, flag_top, open_writer
     from counterpoise.tables.predict import predict as predictions
 
-    paths = formats.expanded(files)
+    paths = formats.expand_paths(files)
     stored = opt.load_model(model, files).require_learned()
     counts = stored.class_counts
     positive = opt.select_positive(alerts.positive, counts, stored.positive)

@@ -33,7 +33,7 @@ def require_columns(
     """
     if not chunk.table:
         return
-    required = columns.named
+    required = columns.options_by_column
     if lenient:
         required = {c: o for c, o in required.items() if o in ("label", *SINGLE_ROLES)}
     elif not is_first:

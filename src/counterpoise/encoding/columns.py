@@ -157,7 +157,7 @@ class Columns:
         return {c: kind for c, kind in kinds.items() if kind != "number" or self.decimal == "."}
 
     @property
-    def named(self) -> dict[str, str]:
+    def options_by_column(self) -> dict[str, str]:
         """Columns that settings name, with the option that names each."""
         result = {name: role.partition(":")[0] for name, role in self.roles.items()}
         return result | dict.fromkeys(self.only, "only") | {self.label: "label"}

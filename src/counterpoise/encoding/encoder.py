@@ -147,7 +147,7 @@ class ColumnEncoder:
 
         ``max_features`` is the number of features that fit into memory. With ``lenient``,
         columns that were learned before may be absent, and are then 0. Return the rows, and an
-        encoder of all features; the same one if none is new.
+        encoder of all features; the same encoder without new features.
         """
         columns, label = self.columns, self.columns.label
         is_first = not self.kinds and not chunk.is_checked
@@ -291,7 +291,7 @@ class ColumnEncoder:
         """Return columns of numbers with NaN, and where any column is missing, each (rows,)."""
         numbers: dict[str, Vector] = {}
         nulls: dict[str, Flags] = {}
-        names = self.columns.features_among(chunk.ordered)
+        names = self.columns.features_among(chunk.ordered_columns)
         for name in names:
             kind = KINDS.get(kinds.get(name, ""))
             if kind is not None and not chunk.cells:
@@ -350,7 +350,7 @@ class ColumnEncoder:
             if name in missing:
                 block = self._impute(block, missing[name][kept], bases.get(name, 0.0), usual)
             yield block
-        for name in chunk.ordered:
+        for name in chunk.ordered_columns:
             kind = KINDS.get(kinds.get(name, ""))
             if kind is not None and not kind.is_number and columns.feature(name):
                 cells = kind.read(columns, chunk, name, ())

@@ -103,7 +103,7 @@ class AutoModel(EngineBase):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether any row is learned."""
+        """True if any row is learned."""
         return self._candidates.rows > 0
 
     @property
@@ -370,7 +370,10 @@ class AutoModel(EngineBase):
         """Return a model that has learned the rows of this one, then those of the other."""
         names = ("ridges", "kept_rows", "class_factors", "half_life")
         require_equal_options(
-            *({name: one.params.given[name] for name in names} for one in (self, other))
+            *(
+                {name: one.params.estimator_parameters[name] for name in names}
+                for one in (self, other)
+            )
         )
         mine, theirs = self.candidates, other.candidates
         if mine.names != theirs.names:
@@ -419,7 +422,7 @@ class AutoModel(EngineBase):
         if any(one is not None for one in fixed.values()):
             each = zip(params.candidates, params.names, strict=True)
             wider = tuple(fixed.get(name) or one for one, name in each)
-            params = parse_auto_parameters(**{**params.given, "candidates": wider})
+            params = parse_auto_parameters(**{**params.estimator_parameters, "candidates": wider})
         commit(self, _candidates=candidates, params=params)
 
 

@@ -42,7 +42,7 @@ class RidgePathScores:
     coef: NDArray[np.float64]
     offset: Matrix
 
-    def weighted(self, share: Vector, ridge: float) -> LinearScores:
+    def combine(self, share: Vector, ridge: float) -> LinearScores:
         """Return the sum of all, weighted by share (r,), reported with this ridge."""
         coef = np.tensordot(share, self.coef, 1)
         return LinearScores(self.anchor, coef, share @ self.offset, ridge)

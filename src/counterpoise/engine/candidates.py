@@ -64,7 +64,7 @@ class Candidates:
 
     @property
     def is_ready(self) -> bool:
-        """Whether rows were learned and every map is fixed."""
+        """True if rows were learned and every map is fixed."""
         return self.first.is_fitted and not max(map(_ROWS_UNTIL_FIXED, self.states.values()))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -184,7 +184,7 @@ class Candidates:
     def defer(self, row: NDArray[Any], label: Any, w: float) -> bool:
         """Store a row of a seen label; return whether enough are stored to learn them.
 
-        A warm-up stores all rows, because each look at them fits the maps again.
+        A warm-up stores all rows, because each solution fits the maps again.
         """
         self.deferred = (*self.deferred, (np.array(row, dtype=np.float64), label, w))
         n = len(self.deferred)

@@ -63,7 +63,7 @@ class RidgeParameters(NamedTuple):
     feature_map: Any  # as given
 
     @property
-    def given(self) -> dict[str, Any]:
+    def estimator_parameters(self) -> dict[str, Any]:
         """Parameters by name, as BalancedRidgeClassifier takes them."""
         limit, feature_map = self.memory_limit, self.feature_map
         return {**asdict(self.options), "memory_limit": limit, "feature_map": feature_map}
@@ -73,7 +73,7 @@ def read_ridge_parameters(given: Any) -> RidgeParameters:
     """Return parameters that are attributes of an object; raise if one is invalid."""
     options = Options.of(given)
     options.check()
-    validation.positive(given, "memory_limit")
+    validation.require_positive(given, "memory_limit")
     the_map = parse_feature_map(given.feature_map)
     fixed = given.feature_map if isinstance(given.feature_map, FittedMap) else None
     config = LearningConfig.of(options.decay, the_map, fixed)
@@ -161,7 +161,7 @@ class AutoParameters(NamedTuple):
     max_degree: int  # of the terms of all maps
 
     @property
-    def given(self) -> dict[str, Any]:
+    def estimator_parameters(self) -> dict[str, Any]:
         """Parameters by name, as AutoClassifier takes them."""
         return {
             "candidates": None if self.has_default_candidates else self.candidates,
@@ -188,7 +188,7 @@ def read_auto_parameters(given: Any) -> AutoParameters:
             "('linear', 'pooled_rows=10', 'poly2')"
         )
     class_factors = None if given.class_factors is None else dict(given.class_factors)
-    validation.positive(given, "memory_limit")
+    validation.require_positive(given, "memory_limit")
     try:
         ridges = np.array(given.ridges, dtype=np.float64)
     except (TypeError, ValueError):

@@ -5,9 +5,9 @@ rows has grown by an eighth. Counts of the rows between two boundaries are pendi
 So nothing depends on how the caller cuts a stream into chunks, and solving takes little time next
 to learning.
 
-Where labels are sorted, probabilities of the past say nothing about the next row. At a boundary,
-pending rows do not count if labels had far fewer runs than chance gives: with n_k of n recent rows
-in class k, a random order has 1 + Σ n_k (n − n_k)/n runs of equal labels (Wald and Wolfowitz).
+Where labels are sorted, the class frequencies of the past do not predict the next row. At a
+boundary, pending rows do not count if labels had far fewer runs than in a random order. With n_k of
+n recent rows in class k, that has 1 + Σ n_k (n − n_k)/n runs of equal labels (Wald and Wolfowitz).
 """
 
 from __future__ import annotations
@@ -63,18 +63,21 @@ class LabelOrder:
         """Return the order with the labels of more rows, at least one."""
         labels = y.tolist()
         runs = 1 + int((y[1:] != y[:-1]).sum())
-        return self.followed(LabelOrder(dict(Counter(labels)), runs, labels[-1:]), labels[:1])
+        return self.append(LabelOrder(dict(Counter(labels)), runs, labels[-1:]), labels[:1])
 
-    def followed(self, other: LabelOrder, first: list[Any]) -> LabelOrder:
-        """Return the order with that of more rows, the first of which has the label in a list."""
+    def append(self, other: LabelOrder, first: list[Any]) -> LabelOrder:
+        """Return the order with later rows; ``first`` contains the label of the first of them."""
         counts = dict(self.counts)
         for label, n in other.counts.items():
             counts[label] = counts.get(label, 0.0) + n
         runs = self.runs + other.runs - (self.last == first)
         return replace(self, counts=counts, runs=runs, last=other.last)
 
-    def tested(self, rows: int) -> LabelOrder:
-        """Return the order after a test, in which older ones of this many rows weigh less."""
+    def test(self, rows: int) -> LabelOrder:
+        """Test whether labels are sorted, and return the order with the result.
+
+        Counts of more than MIN_WINDOW_ROWS, and of more than a quarter of ``rows``, are halved.
+        """
         n_k = np.array(list(self.counts.values()))
         n = float(n_k.sum())
         found = self
@@ -115,23 +118,23 @@ class ProgressiveCalibration:
 
     @property
     def is_at_boundary(self) -> bool:
-        """Whether the next row needs another scoring model."""
+        """True if the next row needs another scoring model."""
         return self.rows >= self.until
 
-    def counted(self) -> Calibration:
-        """Return counts of the pending rows that count."""
+    def count_pending(self) -> Calibration:
+        """Count the pending rows; zero rows if labels are sorted."""
         return Calibration.empty() if self.order.is_sorted else self.pending
 
-    def renewed(self, scores: Scores | None) -> tuple[Calibration, ProgressiveCalibration]:
-        """Return what counts at a boundary, and the calibration after it with a scoring model.
+    def renew(self, scores: Scores | None) -> tuple[Calibration, ProgressiveCalibration]:
+        """Return the counts at a boundary, and the calibration after it with a new scoring model.
 
-        That model has learned all rows before the boundary.
+        The new model has learned all rows before the boundary.
         """
-        tested = replace(self, order=self.order.tested(self.rows))
+        tested = replace(self, order=self.order.test(self.rows))
         after = ProgressiveCalibration(
             self.rows, after_boundary(self.rows), scores, order=tested.order
         )
-        return tested.counted(), after
+        return tested.count_pending(), after
 
     def with_rows(
         self, X: Any, y: Labels, weight: Vector | None, fixed: FittedMap | None
@@ -151,7 +154,7 @@ class ProgressiveCalibration:
         """Return the calibration for rows in which feature j, of now d, is feature at[j]."""
         if self.scores is None:
             return self
-        solution = _placed(self.scores.solution, at, d)
+        solution = _reindex_solution(self.scores.solution, at, d)
         return replace(self, scores=replace(self.scores, solution=solution))
 
     def with_imputation(self, fill: MeanImputation) -> ProgressiveCalibration:
@@ -172,12 +175,12 @@ class ProgressiveCalibration:
             self, scores=replace(self.scores, solution=impute_scores(solution, fill, shift))
         )
 
-    def relabeled(self, as_wanted: Callable[[Labels], Labels]) -> ProgressiveCalibration:
+    def convert_labels(self, convert: Callable[[Labels], Labels]) -> ProgressiveCalibration:
         """Return the calibration with labels in another type of array."""
-        pending = replace(self.pending, labels=as_wanted(self.pending.labels))
+        pending = replace(self.pending, labels=convert(self.pending.labels))
         scores = self.scores
         if scores is not None:
-            labels = as_wanted(scores.classes.labels)
+            labels = convert(scores.classes.labels)
             scores = replace(scores, classes=replace(scores.classes, labels=labels))
         return replace(self, pending=pending, scores=scores)
 
@@ -188,7 +191,7 @@ class ProgressiveCalibration:
 
 
 def after_boundary(rows: int) -> int:
-    """Return the number of rows at the boundary after the one at so many rows."""
+    """Return the number of rows at the boundary after the boundary at ``rows`` rows."""
     return rows + max(FIRST_BOUNDARY_ROWS, rows // 8)
 
 
@@ -204,7 +207,7 @@ def score_before_learning(
 ) -> tuple[Calibration, ProgressiveCalibration]:
     """Return counts of rows that a State will learn, and the calibration after them.
 
-    The State, which stays as it is, has room for the features of the rows already.
+    The State already contains the features of the rows. It does not change.
     """
     found, now = Calibration.empty(), state.progressive or ProgressiveCalibration.start(state)
     ahead, at, n = state, 0, len(batch.y)
@@ -212,7 +215,7 @@ def score_before_learning(
         warnings.simplefilter("ignore")  # predictions warn
         while at < n:
             if now.is_at_boundary:
-                counted, now = now.renewed(ahead.scoring_model(options))
+                counted, now = now.renew(ahead.scoring_model(options))
                 found = found.merge(counted)
             stop = min(n, at + now.until - now.rows)
             part = batch.part(slice(at, stop))
@@ -239,7 +242,7 @@ def warn_sorted_labels(stacklevel: int) -> None:
     warnings.warn(SORTED, UserWarning, stacklevel=stacklevel)
 
 
-def _placed(solution: Solution, at: NDArray[np.intp], d: int) -> Solution:
+def _reindex_solution(solution: Solution, at: NDArray[np.intp], d: int) -> Solution:
     """Return scores of rows with feature j at at[j] of d; other features have no effect."""
     if not isinstance(solution, LinearScores):
         return solution.with_features(at, d)
@@ -280,7 +283,7 @@ def cross_fit(
             chunk = state.moments_of_batch(part, limit)
             mine = sums[k]
             sums[k] = chunk if mine is None else mine.append(chunk)
-        models = [_without(state, sums, k, options) for k in range(FOLDS)]
+        models = [_solve_without_fold(state, sums, k, options) for k in range(FOLDS)]
         for k, part in _parts(batches(), fold):
             scores = models[k]
             if scores is not None:
@@ -302,10 +305,10 @@ def _parts(batches: Iterable[Batch], fold: Matrix) -> Iterator[tuple[int, Batch]
         at += n
 
 
-def _without(
+def _solve_without_fold(
     state: State, sums: Sequence[Moments | None], k: int, options: Options
 ) -> Scores | None:
-    """Return scores by all folds except one; None if two classes are missing."""
+    """Solve all folds except fold k; None if two classes are missing."""
     rest: Moments | None = None
     for one in (*sums[:k], *sums[k + 1 :]):
         if one is not None:

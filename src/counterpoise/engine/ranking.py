@@ -164,7 +164,7 @@ def _quadratic(
         h[own, 0] = used[own]
     f = q if len(n) > 2 else q[:, 1:] - q[:, :1]
     about = f - f.mean(axis=1, keepdims=True) if len(n) > 2 else f
-    # Tails of quadratic scores are long: the median says what is usual.
+    # Tails of quadratic scores are long: the median is their usual size.
     sizes = []
     for k in np.unique(code):
         mine = np.abs(about[code == k])
@@ -231,7 +231,7 @@ class CandidateRanking:
             factor = unit * weight / np.where(rms > 0.0, rms, np.inf)
             found: LinearScores | QuadraticScores
             if isinstance(scores, RidgePathScores):
-                found = scores.weighted(factor, ridge)
+                found = scores.combine(factor, ridge)
                 found = found.for_classes(seen, -np.inf) if len(seen) > 2 else found
             else:
                 root, offset = scores.root * np.sqrt(factor[0]), scores.offset * factor[0]
@@ -249,7 +249,7 @@ def rank_by_leave_one_out(
     """Rank candidates by kept rows, each scored without itself; None below two classes."""
     models, G = [], []
     for name, state, options in candidates:
-        filled = state.imputed
+        filled = state.imputation
         moments = state.moments if filled is None else filled.moments
         classes = Classes.of(moments, moments.labels[:0])
         if len(classes.labels) < 2:

@@ -192,7 +192,7 @@ class RidgeModel(EngineBase):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether any row is learned."""
+        """True if any row is learned."""
         return any(self.state.moments.n.tolist())
 
     @property
@@ -227,7 +227,7 @@ class RidgeModel(EngineBase):
 
     @property
     def has_sorted_labels(self) -> bool:
-        """Whether rows do not count for calibration because their labels were sorted."""
+        """True if rows do not count for calibration because their labels were sorted."""
         progressive = self.state.progressive
         return progressive is not None and progressive.order.was_sorted
 

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Matrix, Rows, Vector, joined
+from counterpoise.arrays import Labels, Matrix, Rows, Vector, concatenate_labels
 from counterpoise.engine.progressive_calibration import (
     ProgressiveCalibration,
     cross_fit,
@@ -52,7 +52,7 @@ Grouping = Callable[[Labels, Labels], tuple[list[NDArray[np.intp]], Labels]]
 
 @dataclass(frozen=True)
 class LearningConfig:
-    """How rows become moments: decided before the first row, and kept."""
+    """Settings that turn rows into moments: fixed before the first row."""
 
     decay: Decay = NO_DECAY
     text: str | None = None  # name of the map
@@ -70,13 +70,13 @@ class LearningConfig:
         return WARMUP if self.map is None else self.map.rows
 
     def require_fits(self, inputs: int, limit: float) -> None:
-        """Raise if the map of so many features would take more memory than ``limit`` bytes."""
+        """Raise if the map of ``inputs`` features would take more memory than ``limit`` bytes."""
         require_map_fits(self.map, inputs, limit)
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Labelled rows, checked: float64, finite, of positive weight."""
+    """Labeled rows, checked: float64, finite, of positive weight."""
 
     X: Rows  # (n, l)
     y: Labels  # (n,)
@@ -123,7 +123,7 @@ class State:
 
     @classmethod
     def empty(cls, config: LearningConfig, inputs: int, names: list[Any] | None = None) -> State:
-        """Return a State that has learned no row of so many features."""
+        """Return a State of ``inputs`` features that has not learned any row."""
         d = inputs if config.given is None else config.given.size
         moments = Moments(np.empty(0), np.zeros(d))
         return cls(config, moments, moments.labels, config.given, None, names)
@@ -143,7 +143,7 @@ class State:
 
     @property
     def is_fitted(self) -> bool:
-        """Whether any row is learned."""
+        """True if any row is learned."""
         return any(self.moments.n.tolist())
 
     @property
@@ -283,7 +283,7 @@ class State:
         y, weight = batch.y, np.ones(len(batch.y)) if batch.weight is None else batch.weight
         rows = Warmup(X, y, weight, batch.t)
         if self.warmup is not None:
-            labels, n = joined(self.warmup.y, y), len(self.warmup.y)
+            labels, n = concatenate_labels(self.warmup.y, y), len(self.warmup.y)
             before = replace(self.warmup, y=labels[:n])
             rows = before.append(X, labels[n:], weight, batch.t)
         seen = rows
@@ -317,7 +317,7 @@ class State:
     def _calibration_of_all(self) -> Calibration | None:
         """Return calibration counts with those of pending rows, where the scoring model goes."""
         self.score_pending()
-        pending = None if self.progressive is None else self.progressive.counted()
+        pending = None if self.progressive is None else self.progressive.count_pending()
         return _sum(self.calibration, pending)
 
     def merge(self, other: State, limit: float) -> State:
@@ -496,7 +496,7 @@ class State:
         self, classes: Classes, options: Options, link: bool, solved: Scores | None = None
     ) -> Scores:
         """Return scores as a function of rows that are not imputed, with a link on request."""
-        imputed = self.imputed
+        imputed = self.imputation
         moments = self.moments if imputed is None else imputed.moments
         found = solved
         if found is None or imputed is not None:
@@ -509,11 +509,11 @@ class State:
 
     @property
     def _imputes_moments(self) -> bool:
-        """Whether moments are imputed, and not rows by a map."""
+        """True if moments are imputed, instead of rows before a map."""
         return self.fill is not None and self.config.text is None
 
     @property
-    def imputed(self) -> ImputedMoments | None:
+    def imputation(self) -> ImputedMoments | None:
         """Moments with missing values imputed; None where none can be missing, or a map imputes."""
         if self.fill is None or not self._imputes_moments or not self.is_fitted:
             return None
@@ -525,12 +525,12 @@ class State:
     @property
     def imputed_moments(self) -> Moments:
         """Moments with missing values imputed; as learned, where none can be missing."""
-        imputed = self.imputed
+        imputed = self.imputation
         return self.moments if imputed is None else imputed.moments
 
     def solve_imputed(self, options: Options) -> Scores:
         """Return scores as a function of imputed rows, to inspect their coefficients."""
-        if self.imputed is None:
+        if self.imputation is None:
             return self.solve(None, options)
         return solve_scores(self.imputed_moments, self.classes, options)
 
@@ -588,7 +588,7 @@ class State:
         if now.is_at_boundary:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")  # predictions warn
-                counted, now = now.renewed(self.scoring_model(options))
+                counted, now = now.renew(self.scoring_model(options))
             calibration = _sum(calibration, counted)
         commit(self, progressive=now, calibration=calibration)
         self.session.rows_left = now.until - now.rows

@@ -20,7 +20,7 @@ from counterpoise.solver.ridge import RidgeSystems
 from counterpoise.solver.score_functions import LinearScores
 from counterpoise.solver.scores import Scores, build_problem
 
-QUANTILE = 1.959963984540054  # of the normal distribution: 95 % are within
+QUANTILE = 1.959963984540054  # standard deviations; 95% of a normal distribution are within
 ASSUMPTIONS_NOTE = (
     "Standard errors hold for independent rows whose features are normal within each class, with "
     "any means and covariances; for features with heavy tails they are too small. They are about "
@@ -121,7 +121,7 @@ class Summary:
             order = np.argsort(-np.abs(self.weights).max(axis=0), kind="stable")
             head += [f"weight for {label}" for label in self.scores]
         if self.errors is not None:
-            head += ["std. error", "95 % interval"] * (len(self.scores) == 1)
+            head += ["std. error", "95% interval"] * (len(self.scores) == 1)
         several = len(self.classes) <= 4
         head += [f"mean of {printable(label)}" for label in self.classes] if several else []
         rows = [head, *(self._row(j, several) for j in order[:MAX_ROWS_SHOWN].tolist())]

@@ -58,7 +58,7 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         such as "12h", "7d" or "2w" a row weighs 2^(−age/half_life), independent of the order. Its
         age counts from the latest learned time, and ``t`` has the times.
     multi_class : "lda" or "ovr", default="lda"
-        Separation of three or more classes: all at once, as normal classes with the same
+        Separation of three or more classes: all in one problem, as normal classes with the same
         covariance, or each against all others, which have equal weights.
     pooled_rows : float, optional
         Rows of pooled evidence for the covariance of each class. With None all classes share one
@@ -244,8 +244,8 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         t : array-like of shape (n,), optional
             Times, as for :meth:`fit`. Each step is then solved again, which takes longer.
         n_jobs : int, optional
-            Threads, each with a part of the rows, for the same scores up to rounding. None is one,
-            and −1 as many as there are cores.
+            Threads, each with a part of the rows, for the same scores up to rounding. None means
+            one thread, and −1 one thread per core.
 
         Returns
         -------

@@ -385,6 +385,6 @@ def new_engine(estimator: EstimatorBase[Any]) -> Any:
 
 def wrap(kind: type[Self], engine: Any, names: Any = None) -> Self:
     """Return an estimator that shares an engine, whose features have these names."""
-    result = kind(**engine.params.given)
+    result = kind(**engine.params.estimator_parameters)
     result._wrap(engine, names)
     return result

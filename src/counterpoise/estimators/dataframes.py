@@ -26,7 +26,7 @@ class Frame(NamedTuple):
     """Rows, checked as far as possible before they are read."""
 
     data: Any  # input of a FrameSource
-    rows: int | None  # their number, if it is known
+    rows: int | None  # number of rows; None before all are read
 
 
 def check_frame(

@@ -54,8 +54,8 @@ def parse_column_options(model: Any, label: str) -> Columns:
         value = getattr(model, name)
         if isinstance(value, str) or not all(isinstance(one, str) for one in value):
             raise ValueError(f"{name}={value!r} must be a list of names")
-    validation.one_of(model, "missing", MISSING_RULES)
-    validation.one_of(model, "decimal", (".", ","))
+    validation.require_one_of(model, "missing", MISSING_RULES)
+    validation.require_one_of(model, "decimal", (".", ","))
     if model.time_format is not None and "%" not in model.time_format:
         raise ValueError(f"time_format={model.time_format!r} is not like %d.%m.%Y")
     if not 0 <= validation.check_nonnegative_int(model.seed, "seed") < 2**32:
@@ -470,7 +470,7 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
             return 0
         if not hasattr(self, "n_features_in_"):
             label = model.encoding.columns.label
-            set_column_names(self, [name for name in source.offered if name != label])
+            set_column_names(self, [name for name in source.offered_columns if name != label])
         model.finish()
         for line in [*map(str, model.notes.values()), *model.outlying.warnings()]:
             if line.startswith("warning: "):
@@ -512,7 +512,7 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
             )
         prototype: Model = new_engine(inner)
         require_clock(prototype, columns)
-        given, guards = prototype.params.given, self._guards()
+        given, guards = prototype.params.estimator_parameters, self._guards()
         if columns.classes:
             guards.require_named(given, columns.classes, NAME)
         rows = self.chunk_rows

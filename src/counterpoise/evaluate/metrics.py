@@ -56,7 +56,7 @@ class Confusion:
             self.counts[pair] = self.counts.get(pair, 0) + count
 
     @property
-    def scored(self) -> int:
+    def row_count(self) -> int:
         """Number of rows."""
         return sum(self.counts.values())
 
@@ -96,7 +96,7 @@ class Confusion:
         for (true, predicted), count in sorted(self.counts.items()):
             confusion.setdefault(str(true), {})[str(predicted)] = count
         return {
-            "scored": self.scored,
+            "scored": self.row_count,
             "g_mean": self.g_mean(),
             "balanced_accuracy": self.balanced_accuracy(),
             "recall": {str(label): value for label, value in self.recall().items()},

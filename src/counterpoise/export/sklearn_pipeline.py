@@ -27,7 +27,7 @@ from counterpoise.tables.model import TableModel
 from counterpoise.tables.scoring import PredictionEncoder
 
 
-class Exported(Pipeline):
+class ExportedPipeline(Pipeline):
     """A pipeline with both probabilities."""
 
     def predict_stream_proba(self, X: Any) -> Matrix:
@@ -137,4 +137,4 @@ def build_pipeline(stored: TableModel) -> Pipeline:
         columns = ColumnTransformer(steps).fit(pd.DataFrame(sample))
     step = FunctionTransformer(map_features, kw_args={"fixed": scores.fixed, "order": order})
     scorer = Scorer(replace(scores, fixed=None))
-    return Exported([("columns", columns), ("map", step), ("classifier", scorer)])
+    return ExportedPipeline([("columns", columns), ("map", step), ("classifier", scorer)])

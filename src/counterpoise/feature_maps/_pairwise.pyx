@@ -43,7 +43,7 @@ def products(const double[:, ::1] X, const double[:, ::1] W):
 
 
 def nearness(const double[:, ::1] X, const double[:, ::1] W, sharp, double[:, :] out):
-    """exp(−sharp_t |x_i − w_t|²) of shape (n, terms), for rows X (n, l) and W (terms, l), into out.
+    """Compute exp(−sharp_t |x_i − w_t|²) of shape (n, terms), for rows X (n, l) and W (terms, l), into out.
 
     ``out`` may be columns of a larger matrix that follow each other.
     """
@@ -53,7 +53,7 @@ def nearness(const double[:, ::1] X, const double[:, ::1] W, sharp, double[:, :]
     cdef double[::1] rate = np.zeros(terms + PANEL)
     rate.base[:terms] = np.negative(sharp)
     if out.shape[0] != n or out.shape[1] != terms or out.strides[1] != sizeof(double):
-        raise ValueError("out is no place for these terms")
+        raise ValueError("out does not have the shape or layout of these terms")
     if n and l and terms:
         with nogil:
             nearness_of_rows(&X[0, 0], n, l, &panels[0], &rate[0], &out[0, 0], terms, stride)

@@ -305,11 +305,11 @@ def make_fitted_map(map: Map | str, mean: ArrayLike, deviation: ArrayLike) -> Fi
         raise ValueError(f"mean and deviation must have shape (l,), got {m.shape} and {s.shape}")
     if not (np.isfinite(m).all() and np.isfinite(s).all() and (s > 0).all()):
         raise ValueError("mean and deviation must be finite, and the deviation positive")
-    return FittedMap(map_of(text), m, s, _drawn(text, len(m)), len(m))
+    return FittedMap(map_of(text), m, s, _draw_numbers(text, len(m)), len(m))
 
 
 @lru_cache(maxsize=8)
-def _drawn(text: str, inputs: int) -> Matrix:
+def _draw_numbers(text: str, inputs: int) -> Matrix:
     """Return the random numbers of a map, cached because a warm-up needs them many times."""
     drawn = map_of(text).draw(inputs)
     drawn.flags.writeable = False

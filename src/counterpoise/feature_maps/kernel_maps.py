@@ -129,7 +129,7 @@ class RandomFourier(KernelMap):
     def draw(self, inputs: int) -> Matrix:
         """Return frequencies (D/2, l)."""
         blocks, half = [], self.terms // 2
-        size = min(inputs, half)  # of a block: no more rows than are wanted, nor than can be
+        size = min(inputs, half)  # rows of a block: at most D/2, and at most l orthogonal ones
         for i in range(-(-half // size)):
             square = normal(self.seed, f"block {i}", inputs * size).reshape(inputs, size)
             Q, R = np.linalg.qr(square)
@@ -282,7 +282,7 @@ def _integral(A: Matrix, B: Matrix, C: Vector, s: Vector) -> Matrix:
     root, middle = np.sqrt(safe * s), B / safe
     wide = special.erf(root * (1.0 + middle)) - special.erf(root * middle)
     result = np.exp(-s * np.maximum(C - B * middle, 0.0)) * wide * np.sqrt(np.pi) / (2.0 * root)
-    # Ways that are short beside the width: a polynomial in all but name.
+    # Ways that are short relative to the width: the integrand is almost a polynomial.
     short = np.zeros_like(result)
     for t, weight in zip(*nodes(2 * NODES), strict=True):
         short += weight * np.exp(-s * np.maximum(A * t * t + 2.0 * B * t + C, 0.0))

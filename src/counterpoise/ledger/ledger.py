@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoise.atomic_write import locked
+from counterpoise.atomic_write import lock_file
 from counterpoise.encoding.columns import parse_roles
 from counterpoise.errors import DataError, Message, Suggestion
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
@@ -380,7 +380,7 @@ class Ledger:
         columns = replace(columns, only=tuple(name for name in columns.only if name not in unused))
         result = TableModel(engine_of(model), replace(own, columns=columns))
         result.choose_positive()
-        with locked(os.fspath(path)):
+        with lock_file(os.fspath(path)):
             result.save(os.fspath(path))
 
     def encode(self, data: Any, model: BalancedRidgeClassifier | None = None) -> tuple[Any, Any]:

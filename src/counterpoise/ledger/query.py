@@ -115,7 +115,7 @@ class Selection:
     def apply(
         self, heads: BucketIndex, segments: Flags | None = None
     ) -> tuple[BucketIndex, Vector]:
-        """Return the selected heads and their weights; raise if a bucket is cut, or if none is."""
+        """Return the selected heads and their weights; raise if it cuts a bucket or is empty."""
         start, stop = heads["start"], heads["stop"]
         inside = np.ones(len(heads), dtype=bool) if segments is None else segments[heads["segment"]]
         for name, point in (("since", self.since), ("until", self.until)):

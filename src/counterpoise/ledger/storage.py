@@ -30,7 +30,7 @@ import numpy as np
 from xxhash import xxh3_128_hexdigest, xxh3_128_intdigest
 
 from counterpoise.arrays import Labels, one_thread
-from counterpoise.atomic_write import locked, require_file
+from counterpoise.atomic_write import lock_file, require_file
 from counterpoise.errors import BusyError, DataError, Suggestion
 from counterpoise.ledger.cells import (
     ALL,
@@ -148,7 +148,7 @@ class File:
         """Lock out other writers; wait this many seconds for them before an error names them."""
         end = time.monotonic() + wait
         while True:
-            lock = locked(self.path)
+            lock = lock_file(self.path)
             try:
                 lock.__enter__()
                 break

@@ -202,7 +202,7 @@ class SaveLoadMixin:
 
 def pack_auto(engine: AutoModel) -> Packed:
     """Return tensors, facts and parameters of an averaging model."""
-    candidates, params, given = engine.candidates, engine.params, engine.params.given
+    candidates, params, given = engine.candidates, engine.params, engine.params.estimator_parameters
     labels = candidates.first.classes.labels
     X, code, weight, clock = candidates.kept.arrays(labels)
     arrays: dict[str, Any] = {"kept": X, "kept weight": weight, "kept clock": clock}
@@ -311,7 +311,7 @@ class EngineFormat(NamedTuple):
 def ridge_format(engine: type[RidgeModel]) -> EngineFormat:
     """Return the format of a class of engines that learn a State and nothing else."""
     return EngineFormat(
-        lambda model: (*pack_state(model.state), model.params.given),
+        lambda model: (*pack_state(model.state), model.params.estimator_parameters),
         lambda contents: unpack_ridge(contents, engine),
     )
 

@@ -201,7 +201,7 @@ FILL_FIELDS = ("at", "by", "base", "present")
 
 
 def fill_of(plain: Any, inputs: int) -> MeanImputation | None:
-    """Return the imputation of rows with so many features, checked; None if there is none."""
+    """Return the imputation of rows with ``inputs`` features, checked; None without one."""
     if plain is None:
         return None
     check_fields(plain, set(FILL_FIELDS), "a malformed fill")

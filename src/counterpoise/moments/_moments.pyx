@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 # cython: cdivision=True, initializedcheck=False
-"""Row loops: rows of a class centred and weighted, moments added up.
+"""Row loops: rows of a class centered and weighted, moments added up.
 
 Arrays are float64, finite and C-ordered here: callers have checked. State comes last and is changed
 in place. No signal interrupts a call.
@@ -67,7 +67,7 @@ def gather(
     The centre is the mean of every ``sample``-th row. ``mean`` becomes the mean about the anchor,
     the lower triangle of ``C`` the sum of the products. ``nonconstant_weight`` grows by the weight
     of the rows in which a feature is not 0, or not 1, and ``row_hashes``, unless it is None, by the
-    hashes of the rows. Rows are centred in ``work``, a tile at a time, so that they stay in the
+    hashes of the rows. Rows are centered in ``work``, a tile at a time, so that they stay in the
     cache. Return the weight of all rows; ``centre`` becomes their mean about the old centre.
     """
     cdef Py_ssize_t d = X.shape[1], m = rows.shape[0], i = 0, j, some, filled = 0
@@ -128,7 +128,7 @@ def gather(
 
 
 cdef Py_ssize_t tile_of(Py_ssize_t d, Py_ssize_t m) noexcept nogil:
-    """Rows that are centred before their products are added up."""
+    """Rows that are centered before their products are added up."""
     cdef Py_ssize_t values = 2048  # few features, more, and many: measured by benchmarks/speed/bulk.py
     if d > MAX_FEATURES_WITHOUT_PANELS:
         values = 20480 if d <= 256 else 65536

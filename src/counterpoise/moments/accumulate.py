@@ -121,8 +121,8 @@ def dense(
 ) -> float:
     """Sum dense rows.
 
-    They are centred on the mean of every 64th row, or of at least 256. Where that is far from the
-    mean of all, because of their order or their weights, they are centred on the latter.
+    They are centered on the mean of every 64th row, or of at least 256. If this mean is far from
+    the mean of all rows, because of their order or weights, they are centered on the latter.
     """
     d = X.shape[1]
     work, about = np.empty(workspace_size(d, len(rows))), np.empty(d)
@@ -152,7 +152,7 @@ def sparse(
     """Sum CSR rows: columns mostly filled as dense, the others as they are, if that is faster.
 
     A column of which a share p ≤ 1/2 of the weight is not zero has n μ² ≤ p Σ ω x², so that
-    Σ ω x² − n μ² loses at most one bit; only fuller columns need to be centred first.
+    Σ ω x² − n μ² loses at most one bit; only fuller columns need to be centered first.
     """
     X, weight = X[rows], weight[rows]
     if row_hashes is not None:

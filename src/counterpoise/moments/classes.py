@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise import validation
-from counterpoise.arrays import Flags, Labels, Matrix, groups, joined
+from counterpoise.arrays import Flags, Labels, Matrix, concatenate_labels, groups
 from counterpoise.moments._moments import two_groups
 from counterpoise.moments.moments import Moments
 
@@ -80,7 +80,7 @@ def ravel_binary(f: Matrix) -> NDArray[np.float64]:
 def union(one: Labels, two: Labels) -> Labels:
     """Return the labels of both, sorted; raise if some are text and the others numbers."""
     validation.require_one_type(two, one)
-    return np.unique(joined(one, two))
+    return np.unique(concatenate_labels(one, two))
 
 
 def declare_labels(known: Labels, classes: Any) -> Labels:
@@ -112,7 +112,7 @@ def group_rows(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels
     """
     validation.require_one_type(y, known)
     if len(known) and len(y) and y.dtype != known.dtype and y.dtype.kind in "iuf":
-        both = joined(known, y)
+        both = concatenate_labels(known, y)
         known = known if both.dtype == known.dtype else both[: len(known)]
         y = both[len(known) :]
     if 0 < len(known) <= 16:
@@ -124,7 +124,7 @@ def group_rows(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels
     if len(new):
         new = np.unique(new)
         validation.require_labels(new)
-        labels = joined(known, new)
+        labels = concatenate_labels(known, new)
     order = np.argsort(labels, kind="stable")
     codes = order[np.searchsorted(labels[order], y)]
     return groups(codes, len(labels)), labels

@@ -77,7 +77,7 @@ class Decay:
         if isinstance(half_life, Mapping):
             validation.check_label_dict(given, "half_life")
             return cls(by_label=dict(half_life))
-        validation.positive(given, "half_life")
+        validation.require_positive(given, "half_life")
         return cls(rows=float(half_life))
 
     def rows_per_class(self, labels: Labels) -> Vector | None:
@@ -120,8 +120,8 @@ class Decay:
         if before + rows >= MIN_ROWS_BEFORE_WARNING and after < 2.0:
             when = np.datetime64(int(max(latest, previous)), "s").item()
             warnings.warn(
-                f"the latest row is of {when}, so many half-lives after all others that these no "
-                "longer count, and neither will later rows with earlier times; is its time right?",
+                f"the latest row is of {when}, too many half-lives after all others: earlier "
+                "rows no longer count, and later rows with earlier times will not; check its time",
                 UserWarning,
                 stacklevel=2,
             )

@@ -62,9 +62,9 @@ def _same_moments(before: Moments, k: int, gone: Moments, j: int) -> bool:
     most = np.maximum(np.maximum(C_a, C_b), before.max_scatter[k])
     value = np.abs(before.anchor) + np.abs(before.mean[k])
     apart = (gone.anchor - before.anchor) + gone.mean[j] - before.mean[k]
-    room = 1e3 * EPS * (value + off / n) + PSD_RTOL * np.sqrt(most / n)
-    squares = PSD_RTOL * most + n * room**2
-    return bool((np.abs(apart) <= room).all() and (np.abs(C_a - C_b) <= squares).all())
+    tolerance = 1e3 * EPS * (value + off / n) + PSD_RTOL * np.sqrt(most / n)
+    squares = PSD_RTOL * most + n * tolerance**2
+    return bool((np.abs(apart) <= tolerance).all() and (np.abs(C_a - C_b) <= squares).all())
 
 
 def check_value_counts(
@@ -99,12 +99,12 @@ def is_indefinite(moments: Moments, k: int) -> bool:
         gone = np.abs((moments.anchor - begun) + moments.mean[k])
         spread_k = np.sqrt(np.maximum(np.diagonal(C), 0.0) / max(float(n), 1e-300))
         rounding += 1e3 * EPS * off * (2.0 * gone + spread_k)
-    room = np.diagonal(C) + rounding
-    if not (room > 0).all():
+    tolerance = np.diagonal(C) + rounding
+    if not (tolerance > 0).all():
         return True
-    scaled = C / np.sqrt(room)
-    scaled /= np.sqrt(room)[:, None]
-    np.fill_diagonal(scaled, 1.0 + PSD_RTOL)  # (C_jj + rounding) / room, and a little more
+    scaled = C / np.sqrt(tolerance)
+    scaled /= np.sqrt(tolerance)[:, None]
+    np.fill_diagonal(scaled, 1.0 + PSD_RTOL)  # (C_jj + rounding) / tolerance, and a little more
     return bool(dpotrf(scaled.T, overwrite_a=1, clean=0)[1])  # in place: it may be large
 
 

@@ -22,7 +22,7 @@
 #define ONE_PER_CPU
 #endif
 
-/* No flags of exceptions are asked for, so choices need no branches. */
+/* Floating-point exception flags are not needed, so choices need no branches. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define QUIET __attribute__((optimize("no-trapping-math")))
 #else
@@ -82,7 +82,7 @@ INLINE void gather_four(
     }
 }
 
-/* Rows of one class, centred, weighted and summed up, four at a time so that the sums stay in
+/* Rows of one class, centered, weighted and summed up, four at a time so that the sums stay in
    registers: R[i] = sqrt(w_i) (x_i - centre), total += w_i (x_i - centre), and
    not_zero += w_i [x_i != 0], not_one += w_i [x_i != 1], for the m rows of X that are listed.
    R has its columns in panels of `span`, which begin at multiples of `step`, and the
@@ -105,7 +105,7 @@ ONE_PER_CPU static double gather_rows(
         for (ptrdiff_t j = 0; j < d; j += span, panel += step) {
             const double *const x[4] = {X + rows[i] * d + j, X + rows[i + 1] * d + j,
                                         X + rows[i + 2] * d + j, X + rows[i + 3] * d + j};
-            if (span == 8 && j + 8 <= d) /* a number of columns that compilers know */
+            if (span == 8 && j + 8 <= d) /* a constant number of columns for the compiler */
                 gather_four(x, w, s, centre + j, 8, stride, panel, total + j, not_zero + j,
                             not_one + j);
             else
@@ -185,7 +185,7 @@ static inline uint64_t ticket(double w)
 }
 
 /* The square of the two halves of the bits, folded: with the sum of the bits, the sum of these
-   tells whether values vary, as a sum of squares does, for one multiplication of 32 bits. */
+   shows whether values vary, as a sum of squares does, for one multiplication of 32 bits. */
 static inline uint64_t fold_bits(uint64_t bits)
 {
     const uint64_t half = (uint32_t)(bits ^ (bits >> 32));

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, joined, scatters
+from counterpoise.arrays import Labels, concatenate_labels, scatters
 from counterpoise.moments.moments import Moments
 
 Scatters = NDArray[np.float64]
@@ -54,7 +54,7 @@ def with_labels(moments: Moments, labels: Labels, memory: GrowableScatter | None
         slots = np.zeros((0 if name in NOT_PER_CLASS else more, *old.shape[1:]), dtype=old.dtype)
         setattr(result, name, np.concatenate([old, slots]))
     result.stream[-more:] = moments.N.sum()
-    result.labels = joined(moments.labels, labels[new])
+    result.labels = concatenate_labels(moments.labels, labels[new])
     C, d = moments.C, len(moments.anchor)
     result.C = (memory or GrowableScatter()).resize(C, len(result.labels), d)
     return result

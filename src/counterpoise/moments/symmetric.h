@@ -5,7 +5,7 @@
 
 #include "kernels.h"
 
-/* Sums may be taken in any order, and a product and a sum rounded at once. */
+/* Sums may be taken in any order, and a product and a sum rounded together. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define ANY_ORDER                                                                                  \
     __attribute__((optimize("associative-math", "no-signed-zeros", "no-trapping-math",            \

@@ -422,7 +422,7 @@ cdef void nr_rls(Rule* r, const double* x, double y, double f, double omega) noe
 
 
 cdef void batch(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
-    """Least squares anew after every row. Parameters: b, tau, eta, whether classes are balanced."""
+    """Solve least squares after every row. Parameters: b, tau, eta, whether classes are balanced."""
     cdef int k = y > 0.0, d = r.d, dd = r.d * r.d, i, j, info
     cdef double* R = r.work
     cdef double weight, target, one = 1.0

@@ -41,7 +41,7 @@ from counterpoise.modelfile.values import labels_of, plain_labels
 
 Loop = tuple[Any, list[float]]  # the compiled loop of a rule, and its parameters
 ARRAYS = ("w", "S", "z", "n", "stored")
-OPS_BEFORE_CLOCK_CHECK = 1e7  # multiplications, at most, before the first look at the clock
+OPS_BEFORE_CLOCK_CHECK = 1e7  # multiplications, at most, before the clock is first read
 
 
 @dataclass(eq=False)
@@ -155,9 +155,9 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         for name in self._flags:
             validation.check_bool(self, name)
         for name in self._positive:
-            validation.positive(self, name)
+            validation.require_positive(self, name)
         for name, *choices in self._choices:
-            validation.one_of(self, name, tuple(choices))
+            validation.require_one_of(self, name, tuple(choices))
 
     def _start(self, d: int) -> State:
         """Return the state before the first row: Σ is a I, or I/ridge."""

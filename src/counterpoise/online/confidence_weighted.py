@@ -90,7 +90,7 @@ class ConfidenceWeighted(OnlineClassifier):
 
     def _check(self) -> None:
         super()._check()
-        validation.between(self, "eta", 0.5, 1.0)
+        validation.require_between(self, "eta", 0.5, 1.0)
 
     def _start(self, d: int) -> State:
         s = super()._start(d)
@@ -190,7 +190,7 @@ class SoftConfidenceWeighted(OnlineClassifier):
     def _check(self) -> None:
         super()._check()
         if self.eta is not None:
-            validation.between(self, "eta", 0.5, 1.0)
+            validation.require_between(self, "eta", 0.5, 1.0)
 
     def _phi(self) -> float:
         return quantile(ETA[self.variant] if self.eta is None else self.eta)

@@ -141,4 +141,4 @@ class TER(BatchLeastSquares):
 
     def _check(self) -> None:
         super()._check()
-        validation.between(self, "tau", -float("inf"), float("inf"))
+        validation.require_between(self, "tau", -float("inf"), float("inf"))

@@ -17,7 +17,7 @@ cdef class Records:
     cdef bint begun  # whether bytes have come since the last record ended
 
     @property
-    def unfinished(self):
+    def is_unfinished(self):
         return self.begun
 
     @property
@@ -37,7 +37,7 @@ cdef class Records:
 
 
 cdef class Lines(Records):
-    """Records that are lines: blank ones, and those that begin with #, do not count."""
+    """Records that are lines: empty lines, and lines that begin with #, do not count."""
 
     cdef bint comment
 

@@ -97,7 +97,7 @@ class ZipStream:
             raise OSError(str(error)) from None
 
     @property
-    def consumed(self) -> int:
+    def bytes_read(self) -> int:
         """Bytes of the archive that were read."""
         return int(self._archive.fp.tell()) if self._archive.fp else 0
 
@@ -120,7 +120,7 @@ class Bytes:
 
     def __init__(self, path: str, name: str) -> None:
         self.name = name
-        self.consumed = 0
+        self.bytes_read = 0
         try:
             self._descriptor = 0 if path == "-" else os.open(path, READ_FLAGS)
             status = os.fstat(self._descriptor)
@@ -166,7 +166,7 @@ class Bytes:
                 "last whole chunk was used: fetch the file again"
             ) from None
         if isinstance(self._expanded, ZipStream):
-            self.consumed = self._expanded.consumed
+            self.bytes_read = self._expanded.bytes_read
         return data
 
     def peek(self) -> bytes:
@@ -203,7 +203,7 @@ class Bytes:
             data = os.read(self._descriptor, most)
         except OSError as error:
             raise cannot_read(self.name, error) from None
-        self.consumed += len(data)
+        self.bytes_read += len(data)
         return data
 
 

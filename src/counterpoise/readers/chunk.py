@@ -144,7 +144,7 @@ class Chunk:
         return f"{self.source}, row {self.first + at}"
 
     @property
-    def ordered(self) -> list[str]:
+    def ordered_columns(self) -> list[str]:
         """Columns in an order that is independent of the reader."""
         return [name for name in self.offered or sorted(self.columns) if name in self.columns]
 

@@ -336,7 +336,7 @@ class ColumnarSource(Source):
             yield replace(self._chunk(rest, hashes), last=True)
 
     def _batches(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
-        """Yield batches of the wanted columns."""
+        """Yield batches of the selected columns."""
         raise NotImplementedError
 
     def _tables(self, wanted: Callable[[str], bool]) -> Iterator[pa.Table]:
@@ -345,7 +345,7 @@ class ColumnarSource(Source):
             yield from plain(batch, self.name)
 
     def _select(self, names: Sequence[str], wanted: Callable[[str], bool]) -> list[str]:
-        """Return the wanted columns of all; raise if there are too many."""
+        """Return the selected columns of all; raise if there are too many."""
         self._offered = tuple(names)
         columns = [name for name in names if wanted(name)]
         require_few(len(columns), self.name)

@@ -39,7 +39,7 @@ class FrameSource(ColumnarSource):
         self._types: dict[str, tuple[pa.DataType, str]] = {}
 
     @property
-    def offered(self) -> tuple[str, ...]:
+    def offered_columns(self) -> tuple[str, ...]:
         """All columns that it has, once a row was read."""
         return self._offered
 

@@ -21,7 +21,7 @@ DELIMITERS = ";\t|,"  # of files that are read by another one
 RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
-class Delimited(TextFormat):
+class DelimitedText(TextFormat):
     """Text with a delimiter between fields, and quotes around those that need them."""
 
     def __init__(self, delimiter: str = ",", header: bool = True) -> None:

@@ -12,7 +12,7 @@ from counterpoise.errors import DataError, Suggestion
 from counterpoise.readers.byte_source import cannot_read
 from counterpoise.readers.chunk import Source
 from counterpoise.readers.columnar import ArrowSource, ParquetSource
-from counterpoise.readers.delimited import Delimited
+from counterpoise.readers.delimited import DelimitedText
 from counterpoise.readers.jsonlines import JsonLines
 from counterpoise.readers.libsvm import LABEL, LibSVM
 from counterpoise.readers.text_source import TextFormat, TextSource
@@ -29,7 +29,7 @@ STANDARD_INPUT = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")  # other names o
 COMPRESSED = (".gz", ".zst", ".zstd", ".bz2", ".xz", ".zip")
 
 
-def expanded(paths: list[str]) -> list[str]:
+def expand_paths(paths: list[str]) -> list[str]:
     """Replace patterns in paths by the sorted files that match them; return each path once.
 
     ``-`` is standard input, and so are the names in STANDARD_INPUT.
@@ -75,7 +75,7 @@ def with_label(
     paths: list[str],
     format: str | None,  # noqa: A002
 ) -> dict[str, Any]:
-    """Return settings of columns, with the label column of LIBSVM files if none is given."""
+    """Return settings of columns, with the label column of LIBSVM files if it is not specified."""
     formats = {format or format_of(path) for path in paths}
     if "label" not in columns and formats == {"libsvm"}:
         return {**columns, "label": LABEL}
@@ -133,7 +133,7 @@ def source(
 
     def make(kind: str) -> TextFormat:
         if kind in ("csv", "tsv"):
-            return Delimited(delimiter or {"csv": ",", "tsv": "\t"}[kind], header)
+            return DelimitedText(delimiter or {"csv": ",", "tsv": "\t"}[kind], header)
         return JsonLines() if kind == "jsonl" else LibSVM()
 
     def guess(start: bytes) -> TextFormat:

@@ -27,7 +27,7 @@ from counterpoise.readers.text_source import RecordBlock, TextFormat
 SPACE = b" \t\r\n"
 ORDER = b"\xef\xbb\xbf"  # the byte order mark
 # A whole object without nested values; else one bracket or text after the other.
-FLAT = re.compile(rb'\{(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+\}', re.DOTALL)
+FLAT_OBJECT = re.compile(rb'\{(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+\}', re.DOTALL)
 SPACES = re.compile(rb"[ \t\r\n]*")
 TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{\[]|[}\]]|,|"', re.DOTALL)
 
@@ -51,14 +51,14 @@ class Elements:
                 return data
             more = self.source.read(most)
             self._rest += more
-            if self._array is None and not self._begun(ended=not more):
+            if self._array is None and not self._detect_array(ended=not more):
                 continue
             if self._array:
                 lines = self._lines(ended=not more)
                 if lines or not more:
                     return lines
 
-    def _begun(self, ended: bool) -> bool:
+    def _detect_array(self, ended: bool) -> bool:
         """Return whether enough bytes were read to detect an array."""
         start = self._rest.removeprefix(ORDER).lstrip(SPACE)
         if not ended and (not start or ORDER.startswith(self._rest)):
@@ -104,7 +104,7 @@ class Elements:
 
 def _end(data: bytes, at: int) -> int | None:
     """Return the end of the element that begins at an index; None if it was not read yet."""
-    flat = FLAT.match(data, at)
+    flat = FLAT_OBJECT.match(data, at)
     if flat is not None:
         return flat.end()
     depth = 0

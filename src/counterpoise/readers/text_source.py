@@ -85,7 +85,7 @@ class TextSource(Source):
 
     def done(self) -> tuple[int, int]:
         """Return the bytes read of the file, and its size."""
-        return (self._bytes.consumed, self._bytes.size) if self._bytes else (0, 0)
+        return (self._bytes.bytes_read, self._bytes.size) if self._bytes else (0, 0)
 
     def verify(self, after: ReadPosition, wanted: Callable[[str], bool]) -> None:
         """Raise if the rows before a mark have changed."""
@@ -173,7 +173,7 @@ class _RecordCutter:
         self.records.begin()
         while found < wanted and not self.left:
             enough = size >= CHUNK_BYTES
-            if found and (self.records.full or (enough and not self.records.unfinished)):
+            if found and (self.records.full or (enough and not self.records.is_unfinished)):
                 break
             if self._at == len(self._piece) and not self._more():
                 self.ended = True
@@ -197,11 +197,11 @@ class _RecordCutter:
             if self.live and found and self._at == len(self._piece):
                 break
         data = b"".join(parts)
-        if self.live and found and self.records.unfinished:  # the rest of a record is to come
+        if self.live and found and self.records.is_unfinished:  # the rest of a record is to come
             whole = self.dialect.records().take(data, 0, found)[0]
             data, self._piece, self._at = data[:whole], data[whole:], 0
             self.records = self.dialect.records()
-        if found < wanted and self.records.unfinished and not (self.live and found):
+        if found < wanted and self.records.is_unfinished and not (self.live and found):
             whole = self.dialect.records().take(data, 0, found)[0] if found else 0
             # A quoted field with a line end that is not closed is not an unfinished line.
             quoted = self.records.quote_open

@@ -59,7 +59,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         Weight of its own class, a number or a dict by label, or time such as "7d", in which an
         event decays to half its weight.
     multi_class
-        "lda" separates three or more classes all at once, "ovr" each from all others.
+        "lda" separates three or more classes in one problem, "ovr" each from all others.
     pooled_rows
         Rows of pooled evidence for the covariance of each class, with quadratic boundaries, or None
         for linear ones.
@@ -111,7 +111,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         self.memory_limit = memory_limit
         self.feature_map = feature_map
         self.absent = absent
-        validation.one_of(self, "absent", ("zero", "missing"))
+        validation.require_one_of(self, "absent", ("zero", "missing"))
         self._options, plan, _, _ = read_ridge_parameters(self)
         if plan.given is not None:
             raise ValueError(

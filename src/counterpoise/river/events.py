@@ -145,11 +145,6 @@ class ImputedEvents:
             self._learns.learn(np.array(row), slot, w)
         return row is not None
 
-    def changed(self) -> None:
-        """Solve again before the next score."""
-        self._is_old = True
-        self._learns.changed()
-
     def best(self, event: dict[Any, Any]) -> int:
         """Return the position of the label; −1 if the event is new."""
         row = self._impute(event)
@@ -167,7 +162,7 @@ class ImputedEvents:
             return row
         if self._is_old:
             self._fill.update()
-            self._scores.changed()
+            self._scores.discard_solution()
             self._is_old = False
         return self._fill.impute(row)
 
@@ -403,7 +398,7 @@ def unpack_events(contents: Contents) -> tuple[dict[str, Any], State]:
         raise ModelFileError(
             "has no names of features, which events require; let it learn from data frames"
         )
-    params = {**model.params.given, "absent": absent}
+    params = {**model.params.estimator_parameters, "absent": absent}
     if isinstance(params["feature_map"], FittedMap):
         raise ModelFileError("has a map that was given to it fixed, which only arrays can have")
     state = _relabel(model.state, lambda labels: object_array(labels.tolist()))
@@ -419,7 +414,7 @@ def _relabel(state: State, convert: Callable[[Labels], Labels]) -> State:
         calibration = replace(calibration, labels=convert(calibration.labels))
     progressive = state.progressive
     if progressive is not None:
-        progressive = progressive.relabeled(convert)
+        progressive = progressive.convert_labels(convert)
     if warmup is not None:
         warmup = replace(warmup, y=convert(warmup.y))
     return replace(

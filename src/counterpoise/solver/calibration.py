@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Flags, Labels, Matrix, Vector, joined
+from counterpoise.arrays import Flags, Labels, Matrix, Vector, concatenate_labels
 
 SMOOTHNESS_PENALTY = 0.5  # benchmarks/proofs/probability.py
 LEVEL, SLOPE = 1.0, 0.5  # σ_a and σ_c
@@ -187,7 +187,9 @@ class Calibration:
         if not other.rows or not self.rows:
             return self if self.rows else other
         mine, theirs = self.labels.tolist(), other.labels.tolist()
-        labels = joined(self.labels, other.labels[[label not in mine for label in theirs]])
+        labels = concatenate_labels(
+            self.labels, other.labels[[label not in mine for label in theirs]]
+        )
         slot = {label: k for k, label in enumerate(labels.tolist())}
         counts, sums = np.zeros((len(labels), 2, BINS)), np.zeros((len(labels), BINS))
         counts[: len(mine)], sums[: len(mine)] = self.counts, self.sums

@@ -74,7 +74,7 @@ class Link:
 
 
 NODES = 48  # of the Student t (benchmarks/proofs/probability.py)
-PRIOR_ROWS = 10.0  # rows with which a class has half a say about the slope
+PRIOR_ROWS = 10.0  # rows with which a class has half of its weight in the slope
 MAX_COMPARED_CLASSES = 64  # that the slope compares with a class: all would take c² time
 MIN_DISTANCE_FRACTION = 0.02  # of the distance between two classes that is left without a row
 

@@ -46,19 +46,19 @@ class Options:
     def check(self) -> None:
         """Raise if an option has no meaning."""
         if self.ridge not in ("auto", "gcv"):
-            validation.not_negative(self, "ridge", "or 'auto' or 'gcv'")
+            validation.require_nonnegative(self, "ridge", "or 'auto' or 'gcv'")
         if self.class_weight != "balanced":
             validation.check_label_dict(self, "class_weight", "'balanced'")
         validation.check_label_dict(self, "class_factors")
-        validation.one_of(self, "scale", ("standard", None))
+        validation.require_one_of(self, "scale", ("standard", None))
         validation.check_bool(self, "fit_intercept")
         validation.check_bool(self, "penalize_intercept")
         _ = self.decay  # raises if half_life has no meaning
-        validation.one_of(self, "multi_class", ("lda", "ovr"))
+        validation.require_one_of(self, "multi_class", ("lda", "ovr"))
         validation.check_bool(self, "calibrate")
         if self.pooled_rows is None:
             return
-        validation.not_negative(self, "pooled_rows", "or None")
+        validation.require_nonnegative(self, "pooled_rows", "or None")
         if not self.fit_intercept or self.multi_class == "ovr":
             raise ValueError(
                 "pooled_rows compares densities of the classes, which need fit_intercept=True and "

@@ -138,7 +138,7 @@ class RidgeSystems:
         return b / (1.0 + b * norm) if self.intercept == "penalized" else 1.0 / norm
 
     def solve(self, ridge: float | Vector) -> tuple[Batch, Matrix]:
-        """Minimize all problems at once: coefficients (g, q, d) and scores at the anchor (g, q).
+        """Minimize all problems together: coefficients (g, q, d) and scores at the anchor (g, q).
 
         ``ridge`` is b ≥ 0, or one for each problem. Where b is too small to have an effect and a
         problem has many solutions, take the limit as b tends to 0, the shortest, with a warning.

@@ -207,7 +207,7 @@ def subtract_checked(
 def build_problem(
     moments: Moments, classes: Classes, options: Options
 ) -> RidgeSystems | PooledClasses:
-    """Return the problem: of two classes, of each class against the rest, or of all at once."""
+    """Return the problem: of two classes, of each class against the rest, or of all together."""
     if options.pooled_rows is not None or (classes.n_scores > 1 and options.multi_class == "lda"):
         return PooledClasses.of(moments, classes, options)
     seen = classes.seen

@@ -75,7 +75,7 @@ def plan_columns(df: DataFrame, columns: Columns, sizes: Mapping[str, int] | Non
     columns = replace(columns, only=tuple(names))
     needed = [name for name in by_name if columns.is_needed(name)]
     require_distinct(df, [field.name for field in fields if field.name in needed])
-    for name, option in columns.named.items():
+    for name, option in columns.options_by_column.items():
         if name not in by_name:
             has = ", ".join(map(repr, by_name))
             raise DataError(f"the frame has no column {name!r}, given as {option}; it has {has}")

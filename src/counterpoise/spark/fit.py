@@ -141,7 +141,7 @@ def with_fitted_map(
 
 def replace_parameters(params: RidgeParameters, **changes: Any) -> RidgeParameters:
     """Return parameters with some changed."""
-    return parse_ridge_parameters(**{**params.given, **changes})
+    return parse_ridge_parameters(**{**params.estimator_parameters, **changes})
 
 
 def with_feature_names(model: RidgeModel, encoding: ColumnEncoder) -> BalancedRidgeClassifier:
@@ -172,7 +172,7 @@ class Segments:
 def learn_frame(
     plan: Plan, encoding: ColumnEncoder, params: RidgeParameters
 ) -> tuple[RidgeModel | None, int]:
-    """Learn a frame whose features are known; return the model and the number of dropped rows."""
+    """Learn a frame whose features were seen; return the model and the number of dropped rows."""
     models, dropped = learn_segments(plan, encoding, params)
     return models.get(0), dropped
 
@@ -315,10 +315,10 @@ def learn_progressively(
     calibration = None if old is None else old.calibration
     for segment in sorted(parts):
         if segment:
-            counted, now = now.renewed(models[segment])
+            counted, now = now.renew(models[segment])
             calibration = counted if calibration is None else calibration.merge(counted)
         for n, counts, order, first in found[segment]:
-            now = now.with_counts(n, counts, now.order.followed(order, first))
+            now = now.with_counts(n, counts, now.order.append(order, first))
     result.state = state.with_calibration(calibration, now)
     return result, dropped
 

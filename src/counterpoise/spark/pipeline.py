@@ -112,14 +112,14 @@ class BalancedRidge(
         options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        defaults = plain_options(parse_ridge_parameters().given)
+        defaults = plain_options(parse_ridge_parameters().estimator_parameters)
         self._setDefault(missing="mean", options=json.dumps(defaults))
         given: dict[str, Any] = dict(vars(self)["_input_kwargs"])
         if given.get("options") is not None:
             params = parse_ridge_parameters(**given["options"])
             if isinstance(params.feature_map, FittedMap):
                 raise ValueError("a stage fits its map to the frame; give the map by its name")
-            given["options"] = json.dumps(plain_options(params.given))
+            given["options"] = json.dumps(plain_options(params.estimator_parameters))
         self._set(**{name: value for name, value in given.items() if value is not None})
 
     def _fit(self, dataset: DataFrame) -> Any:

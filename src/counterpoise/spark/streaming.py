@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from counterpoise.atomic_write import locked
+from counterpoise.atomic_write import lock_file
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.parameters import parse_ridge_parameters
@@ -202,7 +202,7 @@ def _wait_for_lock(path: str) -> Iterator[None]:
     deadline, lock = time.monotonic() + LOCK_TIMEOUT_SECONDS, ExitStack()
     while True:
         try:
-            lock.enter_context(locked(path))
+            lock.enter_context(lock_file(path))
             break
         except BusyError:
             if time.monotonic() > deadline:

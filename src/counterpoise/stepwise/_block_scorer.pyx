@@ -13,7 +13,7 @@ units of its own beginning, and N = a_1 M_1 - a_0 M_0 + b_n (I + q q'). Then
     R_i = B_i + F_i,   B_i = c_i A + Phi_i W_i Phi_i',   F_i = e_i N + E_i + small rank,
 
 where c_i + e_i and c_i - e_i are alpha_ki / a_k and E_i is diagonal: b_i V_i - c_i b - e_i b_n. The
-inverse of B_i is known by the formula of Woodbury. With w~ = B_i^-1 z_i, x~ = B_i^-1 x_i and their
+inverse of B_i follows from the formula of Woodbury. With w~ = B_i^-1 z_i, x~ = B_i^-1 x_i and their
 residuals rho_z = -F_i w~, rho_x = -F_i x~ the score is
 
     x'R_i^-1 z = x'w~ + x~'rho_0 + rho_x'(y_0 + y_1 + ...)
@@ -23,8 +23,8 @@ most |rho_x| |rho_k+1|, in the norm of R_i^-1. Both lengths are bounded by known
 -A <= N <= A and P <= 1/b, so that |N u|_P <= |u|_A and
 |E u|_P <= |E u| / b^1/2. Whether P still is the inverse of A is measured in every block.
 
-When a block is learned, P takes its rows in. It is computed anew when the steps need more y_k than
-that is worth.
+When a block is learned, P takes its rows in. It is computed again when
+this is faster than the additional y_k that the steps need.
 """
 
 from libc.math cimport fabs, sqrt
@@ -262,7 +262,7 @@ cdef class BlockScorer(StepSolver):
                 N[k] += 1.0
                 past[k] *= self.spec.gamma[k]
         self.past[0], self.past[1] = past[0], past[1]
-        for i in range(m):  # weight of row l in model i: what its class has, faded since
+        for i in range(m):  # weight of row l in model i: decay of its class since then
             n[0] = n[1] = 1.0
             for l in range(i - 1, -1, -1):
                 k = <int> self.codes[l]

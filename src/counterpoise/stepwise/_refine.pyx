@@ -139,7 +139,7 @@ cdef class RefinedSolver:
         return 0
 
     cdef int all_weights(self, double[:, ::1] coef, double[::1] offset) noexcept:
-        """Compute the same for all classes at once."""
+        """Compute the same for all classes together."""
         cdef StepSolver s = self.scorer
         cdef Py_ssize_t d = self.d, q, k, j
         cdef double theta
@@ -232,7 +232,7 @@ cdef class RefinedSolver:
             self.r[j] = self.z[j] - self.Au[j]
 
     cdef void lay_out_all(self) noexcept:
-        """Compute A of all classes at once, and their centre."""
+        """Compute A of all classes together, and their centre."""
         cdef StepSolver s = self.scorer
         cdef Py_ssize_t d = self.d, k
         self.a = s.total()

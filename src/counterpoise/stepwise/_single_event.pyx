@@ -54,8 +54,8 @@ cdef class Events:
         few = scorer.spec.together or scorer.problems <= MAX_CLASSES_CACHED
         self.refined = RefinedSolver(scorer) if wide and few and not learn_only else None
 
-    def changed(self):
-        """Note that the moments have changed."""
+    def discard_solution(self):
+        """Discard the solution, because the moments have changed."""
         self.old = self.unlinked = True
         if self.refined is not None:
             self.refined.discard()

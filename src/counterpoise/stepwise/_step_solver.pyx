@@ -342,7 +342,7 @@ cdef class StepSolver:
         return self.prior(self.spec.order[q]) - 0.5 * total * square
 
     cdef int discriminate(self, const double* x, double* f) noexcept nogil:
-        """Compute linear scores of x, all classes at once; return whether that is singular."""
+        """Compute linear scores of x for all classes together; return whether that is singular."""
         cdef Py_ssize_t d = self.s.d, i, q
         cdef double total = self.total(), sum
         if self.gather(x):
@@ -358,7 +358,7 @@ cdef class StepSolver:
         return 0
 
     cdef int all_weights(self, double[:, ::1] coef, double[::1] offset) noexcept nogil:
-        """Compute coefficients of all classes at once, and their scores at the anchor."""
+        """Compute coefficients of all classes together, and their scores at the anchor."""
         cdef Py_ssize_t d = self.s.d, i, q
         cdef double total = self.total(), sum
         if self.gather(&self.anchor[0]):

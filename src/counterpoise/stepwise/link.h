@@ -5,7 +5,7 @@
 
 #include "symmetric.h"
 
-/* A product and a sum may be rounded at once; sums keep their order. */
+/* A product and a sum may be rounded together; sums keep their order. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define AT_ONCE __attribute__((optimize("no-trapping-math", "fp-contract=fast")))
 #else
@@ -18,7 +18,7 @@ AT_ONCE ONE_PER_CPU static void doubts(
     const double *restrict prior, const double *restrict g, double b, ptrdiff_t m,
     double *restrict r)
 {
-    const double shift = 6755399441055744.0; /* 1.5 2^52: the last bits hold a whole number */
+    const double shift = 6755399441055744.0; /* 1.5 2^52: the last bits contain an integer */
     for (ptrdiff_t i = 0; i < m; i++) {
         double z = prior[i] + b * g[i];
         z = z < -700.0 ? -700.0 : z;

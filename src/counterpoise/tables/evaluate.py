@@ -304,7 +304,7 @@ def read(
     ``columns`` are fields of Columns that the user has set, ``reading`` options of
     :func:`counterpoise.readers.source`. Return X (n, d), y (n,) and the d names of the features.
     """
-    paths = formats.expanded(files)
+    paths = formats.expand_paths(files)
     columns = formats.with_label(columns, paths, reading.get("format"))
     require_label(columns)
     encoding = ColumnEncoder(Columns(**columns))

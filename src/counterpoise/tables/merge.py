@@ -109,7 +109,7 @@ def _merge_counts(one: TableModel, two: TableModel, features: tuple[Feature, ...
 def _positive_class(
     one: TableModel, two: TableModel, names: tuple[str, str], classes: list[Any], wanted: str | None
 ) -> Any:
-    """Return the positive class: the wanted one, or the class of both models."""
+    """Return the positive class: ``wanted``, or the class of both models."""
     if wanted is not None:  # the next model may have it
         return {str(label): label for label in classes}.get(wanted)
     both = [stored.positive for stored in (one, two) if stored.positive is not None]

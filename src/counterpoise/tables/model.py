@@ -187,7 +187,7 @@ class TableModel:
     @property
     def options(self) -> Mapping[str, Any]:
         """Options of the engine, or those that it will have."""
-        return self.given if self.model is None else self.model.params.given
+        return self.given if self.model is None else self.model.params.estimator_parameters
 
     @property
     def notes(self) -> dict[Any, Message]:
@@ -548,7 +548,7 @@ class TableModel:
         return self._is_amended or before != (self.settled, self.positive)
 
     def choose_positive(self, wanted: str | None = None) -> None:
-        """Set the positive class: the wanted one, the present one, or the rarest of several."""
+        """Set the positive class: ``wanted``, the present one, or the rarest of several."""
         counts = self.class_counts
         by_name = {str(label): label for label in counts}
         if wanted in by_name:

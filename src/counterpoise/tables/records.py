@@ -313,7 +313,7 @@ def is_prefix(
 def read_also(
     source: Source, wanted: Callable[[str], bool], names: Iterable[str | None]
 ) -> Callable[[str], bool]:
-    """Return a function that selects wanted columns and others, which do not change any hash."""
+    """Return a function that selects ``wanted`` columns, and ``names`` without hashing them."""
     more = frozenset(name for name in names if name is not None and not wanted(name))
     if isinstance(source, ColumnarSource):
         source.unhashed = more
