@@ -626,7 +626,7 @@ def test_a_copy_that_has_grown_is_known_again(run):
     rows = "".join(f"{i},{'pq'[i % 2]}\n" for i in range(30))
     learn_file(run, "a,y\n" + rows)
     done = learn_file(run, "a,y\n" + rows + "99,q\n", name="copy.csv")
-    assert "copy.csv: 1 new rows after 30 (known as t.csv)" in done.err
+    assert "copy.csv: 1 new row after 30 (known as t.csv)" in done.err
     assert list(TableModel.load(MODEL).records) == ["copy.csv"]
     short = "a,y\n" + "".join(rows.splitlines(keepends=True)[:20])
     changed = "a,y\n" + rows.replace("27,q", "28,q")

@@ -254,7 +254,7 @@ def test_nothing_but_half_a_line(run):
     done = teach(run, "t.csv", code=2)
     assert "there were no rows to learn" in done.err
     Path("t.csv").write_text('amount,hour,fraud\n1,2,no\n3,4,"y')
-    assert "t.csv: 1 rows" in teach(run, "t.csv").err
+    assert "t.csv: 1 row\n" in teach(run, "t.csv").err
     Path("u.csv").write_text('amount,hour,fraud\n1,2,no\n3,"4,yes\n5,6,no\n')
     assert "a quote is opened and never closed" in teach(run, "u.csv", code=2).err
 
@@ -780,9 +780,9 @@ def test_a_table_may_lack_what_some_learned_rows_did_not_have(run):
     frame[["device", "fraud"]].to_csv("part.csv", index=False)
     for command in ("predict", "evaluate"):  # every row had an amount
         done = run(command, MODEL, "part.csv", code=2)
-        assert "part.csv has no column 'amount', which the model has learned" in done.err
+        assert "part.csv has no columns 'amount', 'hour', which the model has learned" in done.err
     run("unlearn", MODEL, "old.csv")  # now every row has a device
-    assert "has no column 'device'" in run("predict", MODEL, "old.csv", code=2).err
+    assert "has no columns 'device', 'kind'" in run("predict", MODEL, "old.csv", code=2).err
 
 
 def test_a_table_must_have_some_column_of_the_model(run):

@@ -189,7 +189,7 @@ def test_merged_and_unlearned():
         new_model().fit(one, "fraud").merge(new_model().fit(swapped, "fraud")).class_count_.sum()
         == 1200
     )
-    with pytest.raises(ValueError, match="depend on their order, so that it cannot unlearn"):
+    with pytest.raises(ValueError, match="an averaging model, which cannot unlearn"):
         TableClassifier(AutoClassifier()).fit(one, "fraud").unlearn(one, "fraud")
 
 

@@ -262,11 +262,11 @@ SERVED = ["evaluate", "--predictions", "scored.csv", "--labels", "labels.csv", "
 
 
 @pytest.mark.slow
-def test_logged_predictions_are_evaluated_as_they_were(run, served, payments):
+def test_logged_predictions_are_evaluated_as_they_were(run, log_table, payments):
     told = run(*SERVED, "--json", "--cost-miss", 100)
     assert "500 predictions have no label yet" in told.err
     found = json.loads(told.out)
-    rows = served.sort_index().index
+    rows = log_table.sort_index().index
     payments.loc[rows].to_csv("some.csv", index=False)
     plain = run("evaluate", "m", "some.csv", "--json", "--cost-miss", 100).out
     assert found == json.loads(plain)
@@ -307,7 +307,7 @@ def test_bad_predictions_and_labels(run, log_table, tmp_path):
         (
             0,
             whole[0].replace("fraud", "x,y").replace("no", "no,").replace("yes", "yes,"),
-        ): "name the one that holds",
+        ): "name the one that contains",
         (0, "payment,fraud\n-1,no\n"): "no prediction has a label",
         (0, whole[0] + "1999999,\n"): "no label in column 'fraud'",
         (1, whole[1] + whole[1].splitlines()[1] + "\n"): "is also that of scored.csv, row 1",

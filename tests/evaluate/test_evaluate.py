@@ -341,7 +341,7 @@ def test_a_model_has_a_report_too(run):
     text = Path("r.html").read_text()
     assert len([tag for tag, _ in _Page(text).found if tag == "img"]) == 10
     g_mean = float(re.search(r"G-mean\t(\S+)", done.out).group(1))
-    assert f"G-mean: {g_mean:.4f}." in text
+    assert f"Its G-mean is {g_mean:.4f}." in text
     run("evaluate", "m.st", "b.csv", "--report", "no/r.html", code=2)
     run("evaluate", "m.st", "b.csv", "--report", "r.html", "--positive", "z", code=2)
     only = [line for line in Path("b.csv").read_text().splitlines() if not line.endswith("y")]
@@ -477,7 +477,7 @@ def test_the_command_selects_methods(run):
     ]
     assert list(found["methods"]) == names
     done = run(*line, "--with", "models:unknown", code=2)
-    assert "'--with': module 'models' has no class 'unknown'" in " ".join(done.err.split())
+    assert "--with: module 'models' has no class 'unknown'" in " ".join(done.err.split())
     for wrong in (["--only", "who"], ["--ridge", "x"]):
         run(*line, *wrong, code=2)
     done = run(*line, "--delay", "399", code=2)

@@ -91,7 +91,7 @@ def test_each_segment_gets_a_file(year, run, tmp_path):
     names = sorted(path.name for path in tmp_path.glob("m-*"))
     assert names == ["m-DE", "m-FR", "m-NL", "m-NO", "m-US"]
     done = run("ledger", "model", "y", "--by", "country", "-o", "m", code=2)
-    assert "the name needs {}" in done.err
+    assert "--output with --by must contain {}" in done.err
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def test_a_name_without_an_example_is_found(check_docs, monkeypatch):
     assert [line.split(": ")[0] for line in check_docs.names_without_example()] == [
         f"{module.__name__}.{name}" for name in ("KINDS", "map_of")
     ]
-    assert any("README.md" in line for line in check_docs.unlisted())
+    assert any("README.md" in line for line in check_docs.imports_of_private_names())
 
 
 def test_a_docstring_is_completed_by_the_parameters_and_results_of_another():

@@ -910,7 +910,7 @@ def test_rows_fade_by_a_column_of_times(spark, cancer):
     t = 1.7e9 + 1e4 * X[:, 0]
     wanted = BalancedRidgeClassifier().fit(X, Y, 2.0 ** ((t - t.max()) / (2 * 86_400)))
     assert np.allclose(model.coef_, wanted.coef_, rtol=1e-8, atol=1e-10)
-    with pytest.raises(DataError, match="needs the time of each row; name its column"):
+    with pytest.raises(DataError, match="requires the time of each row; name its column"):
         fit(cancer, "y", only=NAMES, half_life="2d")
 
 
@@ -930,5 +930,5 @@ def test_a_sink_fades_by_a_column_of_times(spark, cancer, tmp_path):
     wanted = BalancedRidgeClassifier().fit(X, Y, 2.0 ** ((t - t.max()) / (2 * 86_400)))
     model = wrap_engine(TableModel.load(str(tmp_path / "m")).model)
     assert np.allclose(model.coef_, wanted.coef_, rtol=1e-8, atol=1e-10)
-    with pytest.raises(DataError, match="needs the time of each row"):
+    with pytest.raises(DataError, match="requires the time of each row"):
         ModelSink(str(tmp_path / "n"), "y", only=NAMES, half_life="2d")

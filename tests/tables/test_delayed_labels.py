@@ -100,9 +100,9 @@ def test_options_of_events_create_the_model(run, tmp_path):
     run("learn", events(frame, "e.csv"), *LEARN, *options)
     more = events(payments(1), "e1.csv")
     for option, message in (
-        (["--ridge", "6"], "--ridge is 6.0, but m.pending was created with 5.0; leave the option"),
+        (["--ridge", "6"], "--ridge is 6, but m.pending was created with 5; leave the option"),
         (["--missing", "drop"], "--missing is drop, but m.pending was created with error"),
-        (["--pooled-rows", "30"], "--pooled-rows is 30.0, but m.pending was created without it"),
+        (["--pooled-rows", "30"], "--pooled-rows is 30, but m.pending was created without it"),
     ):
         assert message in run("learn", more, "--id", "id", *option, "--model", "m", code=2).err
     run("learn", more, "--id", "id", "--ridge", "5", "--model", "m")

@@ -419,7 +419,7 @@ def test_the_command_line_learns_averaging_models(run):
     metrics = json.loads(run("evaluate", "m.st", "b.csv", "--json").out)
     assert metrics["g_mean"] > 0.8
     assert (
-        "depend on their order, so that it cannot unlearn"
+        "an averaging model, which cannot unlearn"
         in run("unlearn", "m.st", "a.csv", code=2).err
     )
     run("learn", "a.csv", "--label", "target", "--feature-map", "m.st", "-m", "exact.st")
@@ -513,7 +513,7 @@ def test_averaging_models_of_the_same_maps_can_be_merged(run):
         assert "learn the second with --feature-map auto:one.st" in stderr
     stderr = run("learn", "two.csv", "--label", "target", "-m", "no.st",
                "--feature-map", "auto:alone.st", code=2).err  # fmt: skip
-    assert "take its own map, if it has one: --feature-map ./alone.st" in stderr
+    assert "use its own map, if it has one: --feature-map ./alone.st" in stderr
     stderr = run(
         "learn", "sample.csv", "-m", "one.st", "--feature-map", "auto:other.st", code=2
     ).err
