@@ -256,6 +256,10 @@ class Moments:
             setattr(result, name, C if name == "C" else getattr(self, name).copy())
         return result
 
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """Return the attributes; pickle protocols 0 and 1 do not read slots by themselves."""
+        return None, {name: getattr(self, name) for name in Moments.__slots__}
+
     def _check_compatible(self, other: Moments) -> None:
         if len(self.anchor) != len(other.anchor):
             raise ValueError(
