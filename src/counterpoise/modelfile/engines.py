@@ -227,6 +227,8 @@ def pack_auto(engine: AutoModel) -> Packed:
 def unpack_auto(contents: Contents) -> AutoModel:
     """Return the averaging model of an untrusted file."""
     given = options_of(contents.options, AUTO_PARAMETERS)
+    if given["candidates"] is None:
+        given["candidates"] = _other_default(contents.facts)
     is_default = given["candidates"] is None
     texts = (given["ridges"],) if is_default else (given["candidates"], given["ridges"])
     check_file(all(isinstance(text, str) for text in texts), "malformed candidates")
@@ -241,6 +243,14 @@ def unpack_auto(contents: Contents) -> AutoModel:
         given["candidates"] = tuple(fixed.get(name) or name for name in params.names)
         params = parameters.parse_auto_parameters(**given)
     return AutoModel(params, found)
+
+
+def _other_default(facts: dict[str, Any]) -> str | None:
+    """Return the names of candidates that are not the default ones of this version, or None."""
+    names: Any = facts.get("names")
+    is_list = isinstance(names, list) and bool(names)
+    check_file(is_list and all(isinstance(name, str) for name in names), "malformed candidates")
+    return None if names == list(parameters.CANDIDATES) else " ".join(names)
 
 
 def _candidates(contents: Contents, params: AutoParameters) -> Candidates:
