@@ -195,7 +195,7 @@ def typed_options(options: Mapping[str, Any], labels: str | None) -> dict[str, A
 def as_text(value: Any) -> str:
     """Return the value of an option as text."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={number}" for key, number in value.items()) or "nothing"
+        return ", ".join(f"{key}={as_text(number)}" for key, number in value.items()) or "nothing"
     if isinstance(value, (tuple, list)):
         return ", ".join(map(str, value)) or "nothing"
     if isinstance(value, float):

@@ -123,14 +123,14 @@ def _stream(contents: Contents, model: Any, state: State) -> dict[str, Any]:
     _check_integer(stream["chunk_rows"], "an invalid chunk size", 1, 10**7)
     _check_integer(stream["settled"], "an invalid number of settled rows", 0, records.rows)
     _check_integer(stream["unlearned"], "an invalid number of unlearned rows")
-    apart, window = stream["apart"], stream.get("window")
+    apart, window = stream["apart"], None
     is_valid = set(apart) == {"rows", "hashes"} and isinstance(apart["hashes"], list)
     check_file(is_valid, "an invalid count of rows apart")
     _check_integer(apart["rows"], "an invalid count of rows apart", 1 - 2**63)
     unfiled = UnfiledRows(apart["rows"], tuple(map(_text, apart["hashes"])))
     labels = [label for record in records.values() for label, _ in record.relabeled]
-    if window is not None:
-        window = _window(window, records.rows + stream["unlearned"])
+    if "window" in stream:
+        window = _window(stream["window"], records.rows + stream["unlearned"])
         labels += [label for count in window.counts for label in count[:2]]
     classes = state.classes.labels.tolist()
     is_typed = {*map(type, labels)} <= {int if encoding.labels == "int" else str}
