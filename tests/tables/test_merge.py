@@ -165,7 +165,7 @@ def test_inspect_shows_the_contents_of_a_model(run):
     learn(run, "m.st", "one.csv", more=["--class-factor", "p=2"])
     out = run("inspect", "m.st").out
     for text in (
-        "class_factors\tp=2.0",
+        "class_factors\tp=2",
         "input\trows",
         "one.csv\t100\t0",
         "town=A",
