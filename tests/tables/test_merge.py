@@ -418,10 +418,7 @@ def test_the_command_line_learns_averaging_models(run):
     assert "averaging weight" in run("inspect", "m.st").out
     metrics = json.loads(run("evaluate", "m.st", "b.csv", "--json").out)
     assert metrics["g_mean"] > 0.8
-    assert (
-        "an averaging model, which cannot unlearn"
-        in run("unlearn", "m.st", "a.csv", code=2).err
-    )
+    assert "an averaging model, which cannot unlearn" in run("unlearn", "m.st", "a.csv", code=2).err
     run("learn", "a.csv", "--label", "target", "--feature-map", "m.st", "-m", "exact.st")
     exact = wrap_engine(TableModel.load("exact.st").model)
     best = wrap_engine(stored.model).best_
