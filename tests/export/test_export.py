@@ -32,6 +32,7 @@ MAPS = [
     "rm2+rff:50",
     "hinges+ranks",
     "landmarks:30",
+    "hinges+steps:30",
 ]  # choosers: see below
 
 
@@ -168,7 +169,17 @@ def test_exports_agree_with_predict_on_public_sets(run, name):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "features",
-    ["linear", "interactions3", "poly3", "rm3", "rff:20+rm1", "hinges5", "ranks", "landmarks:9"],
+    [
+        "linear",
+        "interactions3",
+        "poly3",
+        "rm3",
+        "rff:20+rm1",
+        "hinges5",
+        "ranks",
+        "steps:9",
+        "landmarks:9",
+    ],
 )
 def test_far_from_zero_no_digit_is_lost(run, features):
     X, y = stream(400, d=3)

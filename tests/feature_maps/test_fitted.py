@@ -33,7 +33,8 @@ from counterpoise.modelfile.container import from_bytes, to_bytes
 
 MAPS = [
     "poly2", "poly3", "interactions", "rm2", "rm3", "rff:40", "rff:42,width=0.5/1.0/2.0,seed=3",
-    "rm2+rff:20", "hinges", "hinges5", "ranks", "landmarks:30", "landmarks:20,width=0.5/2.0",
+    "rm2+rff:20", "hinges", "hinges5", "ranks", "steps:30", "landmarks:30",
+    "landmarks:20,width=0.5/2.0",
     "hinges+landmarks:20",
 ]  # fmt: skip
 OPTIONS = [{}, {"scale": None}, {"class_weight": None}]

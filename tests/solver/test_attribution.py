@@ -222,3 +222,24 @@ def test_reasons_of_an_unknown_class_are_refused():
     reasons = BalancedRidgeClassifier().fit(X, y).explain(X[:2])
     with pytest.raises(ValueError, match="label must be one of the classes 0, 1; got 'Churn'"):
         reasons.for_class("Churn")
+
+
+def test_steps_belong_to_the_features_that_cross_them():
+    """On a fine path from the centre, each change of the score comes with a change of a step."""
+    X, y = stream(300, d=3)
+    model = BalancedRidgeClassifier(feature_map="steps:60", ridge=0.1).fit(X, y)
+    fixed = model.feature_map_
+    found = model.explain(X[:5])
+    np.testing.assert_allclose(
+        found.values.sum(axis=1) + found.base_values, model.decision_function(X[:5]), atol=1e-12
+    )
+    for x, mine in zip(X[:5], found.values, strict=True):
+        path = fixed.mean + np.linspace(0.0, 1.0, 20_001)[:, None] * (x - fixed.mean)
+        feature, threshold = fixed.map.thresholds(fixed.drawn)
+        above = ((path - fixed.mean) / fixed.deviation)[:, feature] > threshold
+        scores = model.decision_function(path)
+        expected = np.zeros(3)
+        for i in np.flatnonzero((above[1:] != above[:-1]).any(axis=1)):
+            (owner,) = set(feature[above[i + 1] != above[i]].tolist())
+            expected[owner] += scores[i + 1] - scores[i]
+        np.testing.assert_allclose(mine, expected, atol=1e-10)

@@ -142,7 +142,7 @@ DEFAULT_KEPT_ROWS = 128  # rows of a class
 MAX_KEPT_ROWS = 100_000  # rows of a class
 UNMAPPED_CANDIDATES = (LINEAR, "pooled_rows=1000", "pooled_rows=10")
 LANDMARKS = ("landmarks:150,width=0.7/1.4", "rm2+landmarks:600,width=0.2/0.4/0.8")
-CANDIDATES = (*UNMAPPED_CANDIDATES, "ranks", "hinges", "rm2", *LANDMARKS)
+CANDIDATES = (*UNMAPPED_CANDIDATES, "ranks", "hinges", "rm2", "hinges+steps:300", *LANDMARKS)
 RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, *(10.0**-k for k in range(3, 7)))
 
 

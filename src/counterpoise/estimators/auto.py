@@ -37,7 +37,8 @@ class AutoClassifier(EstimatorBase[AutoModel]):
     candidates : sequence of str, Map or FittedMap, optional
         Maps of the features, the simplest first. "linear" is none, and "pooled_rows=10" is none
         with quadratic boundaries. By default linear, pooled_rows=1000 and 10, ranks, hinges,
-        reduced polynomial of order 2, and the latter with landmarks of three widths.
+        reduced polynomial of order 2, hinges with random steps, landmarks of two widths, and the
+        polynomial with landmarks of three widths.
     ridges : sequence of float
         Ridges to average, the largest first; by default 13 from 100 to 1e-6. They cost one
         decomposition together. Quadratic boundaries have ``ridge="auto"``.

@@ -28,7 +28,7 @@ from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.feature_maps.base import MapUnion
 from counterpoise.feature_maps.fitted import CLIP_DEVIATIONS
 from counterpoise.feature_maps.kernel_maps import Landmarks, RandomFourier
-from counterpoise.feature_maps.piecewise import KNOTS, Hinges, Ranks
+from counterpoise.feature_maps.piecewise import KNOTS, Hinges, Ranks, Steps
 from counterpoise.feature_maps.polynomial import (
     Interactions,
     Polynomial,
@@ -430,6 +430,14 @@ def _(the_map: Ranks, made: Graph, Z: str, drawn: Matrix) -> list[str]:
         more = made.node("Mul", made.node("Sub", x, first), rise)
         columns.append(made.node("Add", height, more))
     return [made.concatenate(columns)]
+
+
+@_map_blocks.register
+def _(the_map: Steps, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+    feature, threshold = the_map.thresholds(drawn)
+    step = made.double(made.node("Greater", made.gather(Z, feature), threshold))
+    first, second = (made.gather(step, half) for half in np.arange(len(drawn)).reshape(2, -1))
+    return [step, made.node("Mul", first, second)]
 
 
 @_map_blocks.register

@@ -1,7 +1,7 @@
 """Feature maps for nonlinear boundaries.
 
 - ``Polynomial``, ``ReducedPolynomial``, ``Interactions``: products of features
-- ``Hinges``, ``Ranks``: piecewise functions of each feature
+- ``Hinges``, ``Ranks``, ``Steps``: piecewise functions of features
 - ``RandomFourier``, ``Landmarks``: approximations of a kernel
 - ``MapUnion``: several maps, one after the other
 - ``make_fitted_map``, ``fit_map``, ``FittedMap``: a map with fixed parameters
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         RandomFourier,
         Ranks,
         ReducedPolynomial,
+        Steps,
         map_of,
     )
 
@@ -43,6 +44,7 @@ __all__ = [
     "RandomFourier",
     "Ranks",
     "ReducedPolynomial",
+    "Steps",
     "fit_map",
     "make_fitted_map",
     "map_of",

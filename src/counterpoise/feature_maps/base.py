@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.special as special
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Matrix, Vector
@@ -111,6 +113,14 @@ def nodes(degree: int) -> tuple[Vector, Vector]:
     """Return nodes in (0, 1) and weights that integrate the derivative of a polynomial exactly."""
     t, weight = np.polynomial.legendre.leggauss(max(-(-degree // 2), 1))
     return 0.5 + 0.5 * t, 0.5 * weight
+
+
+def normal(seed: int, name: str, count: int) -> NDArray[np.float64]:
+    """Return normal numbers that depend only on seed and name, not on the version of NumPy."""
+    entropy = int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:16], "little")
+    raw = np.random.PCG64(entropy).random_raw(count)
+    uniform = ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    return np.asarray(special.ndtri(uniform))
 
 
 def check_integer(name: str, value: Any, minimum: int = 1) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterpoise.arrays import Flags, Labels, Matrix, Vector
 from counterpoise.feature_maps.base import Map, MapUnion
 from counterpoise.feature_maps.kernel_maps import Landmarks, RandomFourier
-from counterpoise.feature_maps.piecewise import Hinges, Ranks
+from counterpoise.feature_maps.piecewise import Hinges, Ranks, Steps
 from counterpoise.feature_maps.polynomial import Interactions, Polynomial, ReducedPolynomial
 
 Kinds = Mapping[str, Callable[..., Map]]  # maps by the names of their families
@@ -31,6 +31,7 @@ KINDS: Kinds = {
     "hinges": Hinges,
     "ranks": Ranks,
     "landmarks": Landmarks,
+    "steps": Steps,
     "+": MapUnion,
 }
 
@@ -52,8 +53,8 @@ def map_of(given: Any, kinds: Kinds = KINDS) -> Map:
     if found is None:
         raise ValueError(
             f"feature_map={given!r} is not known; use poly2 (or another order), interactions, rm3, "
-            "hinges, ranks, landmarks:256, rff:400, rff:400,width=0.5, several joined by a plus, "
-            "or a map of counterpoise.feature_maps"
+            "hinges, ranks, steps:300, landmarks:256, rff:400, rff:400,width=0.5, several joined "
+            "by a plus, or a map of counterpoise.feature_maps"
         )
     found.check()
     return found
@@ -79,6 +80,9 @@ def _read(text: str, kinds: Kinds) -> Map | None:
     marks = re.fullmatch(rf"landmarks(?::(\d{{1,9}}))?{width}", text)
     if marks:
         return kinds["landmarks"](int(marks[1] or 256), width=_widths(marks[2]))
+    steps = re.fullmatch(r"steps(?::(\d{1,9}))?", text)
+    if steps:
+        return kinds["steps"](int(steps[1] or 300))
     fourier = re.fullmatch(rf"rff(?::(\d{{1,9}}))?{width}(?:,seed=(\d{{1,18}}))?", text)
     if not fourier:
         return None

@@ -10,7 +10,6 @@ features store no rows.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
 from numbers import Real
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.feature_maps._pairwise import nearness, products
-from counterpoise.feature_maps.base import WARMUP, Map, check_integer, nodes
+from counterpoise.feature_maps.base import WARMUP, Map, check_integer, nodes, normal
 
 NODES = 24  # by which short ways are integrated
 UNUSED_LANDMARK = 1e6  # value of a landmark without a row, far from all rows
@@ -148,14 +147,6 @@ class RandomFourier(KernelMap):
         """Return standard normal frequencies as those of the kernels, which take turns."""
         width = np.resize(np.array(self._widths()), len(omega))
         return np.ascontiguousarray(omega / (width[:, None] * np.sqrt(inputs)))
-
-
-def normal(seed: int, name: str, count: int) -> NDArray[np.float64]:
-    """Return normal numbers that depend only on seed and name, not on the version of NumPy."""
-    entropy = int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:16], "little")
-    raw = np.random.PCG64(entropy).random_raw(count)
-    uniform = ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    return np.asarray(special.ndtri(uniform))
 
 
 class Landmarks(KernelMap):

@@ -1,4 +1,4 @@
-"""Piecewise functions of each feature: hinges at its quantiles, and normal scores of its ranks.
+"""Piecewise functions of features: hinges at quantiles, normal scores of ranks, random steps.
 
 Between knots, which are values of the rows that fix the map, the scores of ranks are interpolated;
 beyond the outermost they are constant. Long tails become short, independent of the units.
@@ -13,9 +13,10 @@ import scipy.special as special
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.feature_maps.base import Map, check_integer
+from counterpoise.feature_maps.base import Map, check_integer, normal
 
 KNOTS = 64  # of a feature in the map of ranks, at most
+UNUSED = -1e6  # threshold of a feature that a step does not have
 
 
 class PiecewiseMap(Map):
@@ -177,6 +178,108 @@ class Ranks(PiecewiseMap):
     def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
         """Return knots of a normal feature, for which 0, its value so far, stays 0."""
         return _identity_knots()
+
+
+class Steps(PiecewiseMap):
+    """Steps at random thresholds of random features, and products of two of them.
+
+    ``drawn`` (2 p, l) has the threshold of the feature of each step, and UNUSED for all others.
+    The terms are p first steps, p second steps, and the p products of both.
+    """
+
+    def __init__(self, terms: int = 300) -> None:
+        self.terms = terms
+
+    @property
+    def text(self) -> str:
+        """Name of the map, with the number of terms."""
+        return f"steps:{self.terms}"
+
+    def check(self) -> None:
+        """Raise if the number of terms has no meaning."""
+        check_integer("terms", self.terms, 3)
+        if self.terms % 3:
+            raise ValueError(f"terms must be a multiple of 3; got {self.terms}")
+
+    def count(self, inputs: int) -> int:
+        """Return the number of terms, which does not depend on the features."""
+        return int(self.terms)
+
+    def thresholds(self, drawn: Matrix) -> tuple[NDArray[np.intp], Vector]:
+        """Return the feature (2 p,) and the threshold of each step."""
+        feature = drawn.argmax(axis=1)
+        return feature, drawn[np.arange(len(drawn)), feature]
+
+    def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
+        """Return the terms of rows, given the thresholds."""
+        feature, threshold = self.thresholds(drawn)
+        result, p = np.empty((len(X), self.terms)), len(drawn) // 2
+        np.greater(X[:, feature], threshold, out=result[:, : 2 * p])
+        np.multiply(result[:, :p], result[:, p : 2 * p], out=result[:, 2 * p :])
+        return result
+
+    def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+        """Return the gradient, which is 0 except at thresholds."""
+        return np.zeros_like(X)
+
+    def path_contributions(
+        self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix
+    ) -> NDArray[np.float64]:
+        """Return the gains on the way, each of the feature that crosses its threshold."""
+        feature, threshold = self.thresholds(drawn)
+        p, moved = len(drawn) // 2, way[:, feature]
+        before = (start[:, feature] > threshold).astype(np.float64)
+        gain = ((start + way)[:, feature] > threshold) - before
+        with np.errstate(divide="ignore", invalid="ignore"):
+            time = np.where(gain != 0.0, (threshold - start[:, feature]) / moved, 2.0)
+        # A product gains what the other step is at this time: its middle where both are crossed.
+        late = np.sign(time - np.roll(time, p, axis=1))
+        other = np.roll(before, p, axis=1) + 0.5 * (1.0 + late) * np.roll(gain, p, axis=1)
+        owner = np.zeros((len(drawn), way.shape[1]))
+        owner[np.arange(len(drawn)), feature] = 1.0
+        result = np.empty((len(way), len(W), way.shape[1]))
+        for q, g in enumerate(W):
+            result[:, q] = (gain * (g[: 2 * p] + np.tile(g[2 * p :], 2) * other)) @ owner
+        return result
+
+    def names(self, names: Sequence[str]) -> list[str]:
+        """Return the names of the terms, which do not depend on the features."""
+        kinds = ("first step", "second step", "both steps")
+        return [f"{kind} {i}" for kind in kinds for i in range(self.terms // 3)]
+
+    def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
+        """Return the index of each term, which does not depend on the features."""
+        return np.arange(self.terms, dtype=np.intp)
+
+    @property
+    def n_params_per_feature(self) -> int:
+        """Number of steps."""
+        return 2 * (int(self.terms) // 3)
+
+    def draw(self, inputs: int) -> Matrix:
+        """Return thresholds that are quantiles of normal features, at random levels."""
+        feature, level = normal(0, "steps", 2 * self.n_params_per_feature).reshape(2, -1)
+        drawn = np.full((self.n_params_per_feature, inputs), UNUSED)
+        chosen = np.minimum((special.ndtr(feature) * inputs).astype(np.intp), inputs - 1)
+        drawn[np.arange(len(drawn)), chosen] = level
+        return drawn
+
+    def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
+        """Return thresholds at the same levels among the rows, in the middle of two values."""
+        result = drawn.copy()
+        for j, column in enumerate(X.T):
+            values, middle = value_ranks(column, weight)
+            steps = np.flatnonzero(drawn[:, j] != UNUSED)
+            if len(values) > 1:
+                between = 0.5 * (middle[1:] + middle[:-1])
+                k = np.searchsorted(between, special.ndtr(drawn[steps, j]))
+                k = np.minimum(k, len(values) - 2)
+                result[steps, j] = 0.5 * (values[k] + values[k + 1])
+        return result
+
+    def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
+        """Return no thresholds."""
+        return np.full((self.n_params_per_feature, 1), UNUSED)
 
 
 def value_ranks(column: Vector, weight: Vector) -> tuple[Vector, Vector]:

@@ -202,6 +202,28 @@ class Ranks(Transformer, piecewise.Ranks):
     """
 
 
+class Steps(Transformer, piecewise.Steps):
+    """Steps at random thresholds of random features, and products of two of them.
+
+    A model of them adds up small trees of depth two: its boundaries follow the axes.
+
+    Parameters
+    ----------
+    terms : int, default=300
+        Number of terms, a multiple of 3: each pair of steps has a product.
+
+    References
+    ----------
+    Geurts, Ernst and Wehenkel, "Extremely randomized trees", Machine Learning 63, 2006.
+
+    Examples
+    --------
+    >>> from counterpoise.feature_maps import Steps
+    >>> Steps(3).fit_transform([[0.0], [1.0], [4.0]]).tolist()
+    [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
+    """
+
+
 class Landmarks(Transformer, kernel_maps.Landmarks):
     """Nearness of a row to the first rows of each class, exp(−‖x − x_i‖²/(2 l σ²)).
 
@@ -254,8 +276,9 @@ def map_of(given: Any) -> Map:
     ----------
     given : str or Map
         ``poly2``, ``interactions``, ``rm3``, ``rff:400``, ``rff:400,width=0.5,seed=1``,
-        ``rff:400,width=0.5/1/2``, ``hinges``, ``hinges5``, ``ranks``, ``landmarks:256``,
-        ``landmarks:256,width=0.7``, and several side by side: ``rm2+rff:300``.
+        ``rff:400,width=0.5/1/2``, ``hinges``, ``hinges5``, ``ranks``, ``steps:300``,
+        ``landmarks:256``, ``landmarks:256,width=0.7``, and several side by side:
+        ``rm2+rff:300``.
 
     Returns
     -------
