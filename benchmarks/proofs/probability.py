@@ -338,6 +338,7 @@ TAILS = Study(
             lambda: BalancedRidgeClassifier(calibrate=True)
         ),
         "AutoClassifier": stream_proba(AutoClassifier),
+        "AutoClassifier, calibrate=True": stream_proba(lambda: AutoClassifier(calibrate=True)),
         "LogisticRegression": proba(lambda: LogisticRegression(max_iter=300)),
         "HistGradientBoosting": proba(boosting),
         "HistGradientBoosting, CalibratedClassifierCV": proba(

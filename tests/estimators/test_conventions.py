@@ -67,7 +67,12 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks([AutoClassifier(candidates=("linear", "rm2", "rff:20"))])
+@parametrize_with_checks(
+    [
+        AutoClassifier(candidates=("linear", "rm2", "rff:20")),
+        AutoClassifier(candidates=("linear", "pooled_rows=10"), calibrate=True),
+    ]
+)
 def test_scikit_learn_checks_of_the_averaging_model(estimator, check):
     check(estimator)
 

@@ -20,9 +20,10 @@ PLAIN = {
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("calibrate", [False, True])
 @pytest.mark.parametrize("check", [*checks.yield_checks(AutoClassifier(**PLAIN))])
-def test_river_checks(check):
-    check(AutoClassifier(**PLAIN))
+def test_river_checks(check, calibrate):
+    check(AutoClassifier(**PLAIN, calibrate=calibrate))
 
 
 @pytest.mark.slow

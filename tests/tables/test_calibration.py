@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from builders import assert_close, learn
 
-from counterpoise import BalancedRidgeClassifier
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.readers import source
 from counterpoise.tables.model import TableModel, learn_inputs
 
@@ -66,13 +66,20 @@ def test_the_option_is_saved_and_averaging_models_do_not_have_it(run, files):
     assert "--calibrate is yes, but m.st was learned with no" in done.err
     learn(run, "m.st", "two.csv")
     assert BalancedRidgeClassifier.load("m.st")._engine.state.calibration is None
-    done = learn_refused(run)
-    assert "leave --calibrate out" in done.err
 
 
-def learn_refused(run):
-    more = ["--label", "target", "-m", "auto.st", "--feature-map", "auto", "--calibrate"]
-    return run("learn", "one.csv", *more, code=2)
+@pytest.mark.slow
+def test_an_averaging_model_of_the_shell_calibrates(run, files):
+    learn(run, "auto.st", "one.csv", "two.csv", more=["--feature-map", "auto", "--calibrate"])
+    learn(run, "plain.st", "one.csv", "two.csv", more=["--feature-map", "auto"])
+    assert AutoClassifier.load("auto.st").calibrate
+    found = json.loads(run("inspect", "auto.st", "--json").out)
+    assert found["calibration"]["rows"] > 0
+    cost = ["--cost-miss", "20"]
+    assert "not calibrated" in run("predict", "plain.st", "one.csv", *cost).err
+    assert "not calibrated" not in run("predict", "auto.st", "one.csv", *cost).err
+    done = run("learn", "two.csv", "-m", "plain.st", "--calibrate", code=2)
+    assert "--calibrate is yes, but plain.st was learned with no" in done.err
 
 
 @pytest.mark.slow

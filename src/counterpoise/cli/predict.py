@@ -100,10 +100,8 @@ class AlertOptions(opt.CostOptions):
 
 
 def hint_calibration(model: Any) -> None:
-    """Print how costs get better probabilities, if a model could be calibrated and is not."""
-    from counterpoise.engine.ridge import RidgeModel
-
-    if isinstance(model, RidgeModel) and not model.options.calibrate:
+    """Print how costs get better probabilities, if a model is not calibrated."""
+    if not model.params.options.calibrate:
         messages.info(
             "the model is not calibrated, and costs need probabilities; learn it with --calibrate"
         )

@@ -21,6 +21,7 @@ from counterpoise.engine.parameters import (
     parse_auto_parameters,
     read_auto_parameters,
 )
+from counterpoise.engine.progressive_calibration import warn_if_sorted
 from counterpoise.engine.ridge import (
     EngineBase,
     RidgeModel,
@@ -55,7 +56,6 @@ class AutoModel(EngineBase):
     parameter_values = itemgetter(*AUTO_PARAMETERS)
     read_parameters = staticmethod(read_auto_parameters)
     params: AutoParameters
-    has_sorted_labels = False  # it does not calibrate
 
     def __init__(self, params: AutoParameters, candidates: Candidates | None = None) -> None:
         super().__init__(params)
@@ -76,7 +76,10 @@ class AutoModel(EngineBase):
                 "candidates, ridges, kept_rows, class_factors and half_life cannot change after "
                 "rows were learned; call fit, or clone the estimator"
             )
-        self.params = params
+        candidates = self._candidates
+        if candidates.options != params.options:
+            candidates = candidates.with_states(lambda state: state, options=params.options)
+        commit(self, params=params, _candidates=candidates)
 
     # Learned values
 
@@ -92,7 +95,9 @@ class AutoModel(EngineBase):
     def _learn_deferred(self, candidates: Candidates) -> None:
         """Learn the rows that were stored, and check whether the maps still represent them."""
         batch, declared = candidates.deferred_batch(), candidates.first.declared
+        before = candidates.progressive
         self._candidates = candidates.learn(batch, declared, self.params.memory_limit)
+        warn_if_sorted(before, self._candidates.progressive, stacklevel=5)
         self._check_first_rows(None)
 
     @property
@@ -105,6 +110,12 @@ class AutoModel(EngineBase):
     def is_fitted(self) -> bool:
         """True if any row is learned."""
         return self._candidates.rows > 0
+
+    @property
+    def has_sorted_labels(self) -> bool:
+        """True if rows do not count for calibration because their labels were sorted."""
+        progressive = self._candidates.progressive
+        return progressive is not None and progressive.order.was_sorted
 
     @property
     def n_features(self) -> int:
@@ -222,10 +233,10 @@ class AutoModel(EngineBase):
     ) -> None:
         """Learn rows; all rows (``is_whole``) in an order that depends on their contents.
 
-        Times and ``calibrate`` have no effect.
+        Times have no effect. Without ``calibrate`` the rows do not count for calibration.
         """
         shuffle = is_whole and self.params.options.half_life is None
-        self._learn(X, y, weight, classes, names, shuffle=shuffle)
+        self._learn(X, y, weight, classes, names, shuffle=shuffle, calibrate=calibrate)
         self._check_first_rows(names, stacklevel=7)
 
     def progressive_scores(
@@ -245,6 +256,7 @@ class AutoModel(EngineBase):
         names: Names | None,
         delay: int | None = None,
         shuffle: bool = False,
+        calibrate: bool = True,
     ) -> Matrix:
         """Learn rows; return scores by the average of each moment if there is a ``delay``."""
         validation.require_bounded(X, names)
@@ -274,7 +286,8 @@ class AutoModel(EngineBase):
             into = np.zeros((len(y), n_score_columns(len(wanted))))
             request = ScoreRequest(into, wanted, delay)
         batch = Batch(X, y, w, group_rows, names)
-        self._candidates = before.learn(batch, known, params.memory_limit, request)
+        limit = params.memory_limit
+        self._candidates = before.learn(batch, known, limit, request, calibrate)
         return np.zeros((0, 1)) if request is None else request.into
 
     def _empty(self, inputs: int, labels: Labels) -> Candidates:
@@ -350,14 +363,14 @@ class AutoModel(EngineBase):
         scores = self.scores(False)
         return scores.classes.best(scores.of(np.array(row, dtype=np.float64)[None]))[0]
 
-    def predict_proba_one(self, row: NDArray[Any]) -> Vector:
-        """Return balanced probabilities of an accepted row, by the same average."""
+    def predict_proba_one(self, row: NDArray[Any], stream: bool = False) -> Vector:
+        """Return balanced or stream probabilities of an accepted row, by the same average."""
         found = self._score_one(row)
         if found is not None and found[0].linked is not None:
-            return found[0].probabilities_of(found[1], self.labels)
+            return found[0].probabilities_of(found[1], self.labels, stream)
         scores = self.scores()
         f = scores.of(np.array(row, dtype=np.float64)[None])
-        p: Vector = scores.probabilities(f, stream=False)[0]
+        p: Vector = scores.probabilities(f, stream)[0]
         return p
 
     def _score_one(self, row: NDArray[Any]) -> tuple[CachedAverage, Vector] | None:
@@ -396,7 +409,7 @@ class AutoModel(EngineBase):
         """Set which features may be missing and are imputed by the mean of their values."""
         candidates = self.candidates
         if fill != candidates.first.fill:
-            candidates = candidates.with_states(lambda state: state.with_imputation(fill))
+            candidates = candidates.with_features(lambda state: state.with_imputation(fill))
         commit(self, imputation=fill, _candidates=candidates)
 
     def add_features(self, names: Sequence[str]) -> None:
@@ -416,8 +429,7 @@ class AutoModel(EngineBase):
         """Replace the candidates by candidates of other features."""
         params, before = self.params, self.candidates
         self._require_room(len(self.labels), len(names), before)
-        kept = before.kept.reindex_features(at, len(names))
-        candidates = before.with_states(change, kept=kept)
+        candidates = before.with_features(change, **before.reindexed_rows(at, len(names)))
         fixed = {name: one.config.given for name, one in candidates.states.items()}
         if any(one is not None for one in fixed.values()):
             each = zip(params.candidates, params.names, strict=True)

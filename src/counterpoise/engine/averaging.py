@@ -178,17 +178,17 @@ class CachedAverage(NamedTuple):
     average: Average
     labels: Labels
     due: int
-    linked: Scores | None = None  # of the best candidate; none if a class has no row yet
+    linked: Scores | None = None  # with the link; none if a class has no row yet
 
     def best_of(self, f: Vector) -> Any:
         """Return the label of a row that has these scores."""
         return self.labels[int(argmax_classes(f))]
 
-    def probabilities_of(self, f: Vector, classes: Labels) -> Vector:
+    def probabilities_of(self, f: Vector, classes: Labels, stream: bool) -> Vector:
         """Return probabilities of a row that has these scores; 0 for classes without a row then."""
         assert self.linked is not None
         result = np.zeros(len(classes))
-        p = self.linked.probabilities(f[None], stream=False)[0]
+        p = self.linked.probabilities(f[None], stream)[0]
         result[np.searchsorted(classes, self.labels)] = p
         return result
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.engine.averaging import (
     Average,
     CachedAverage,
@@ -21,17 +23,26 @@ from counterpoise.engine.averaging import (
     warn_of_one_class,
 )
 from counterpoise.engine.parameters import LINEAR, map_name, pooling_of
+from counterpoise.engine.progressive_calibration import (
+    FIRST_BOUNDARY_ROWS,
+    ProgressiveCalibration,
+    counts_of,
+)
 from counterpoise.engine.ranking import MIN_ROWS, CandidateRanking, rank_by_leave_one_out
 from counterpoise.engine.row_buffer import RowBuffer
 from counterpoise.engine.state import Batch, State
 from counterpoise.feature_maps.fitted import SLICE
 from counterpoise.moments.classes import Classes, group_rows
 from counterpoise.moments.moments import Moments
+from counterpoise.solver.calibration import Calibration
+from counterpoise.solver.link import Link, class_frequency
 from counterpoise.solver.options import Options
 from counterpoise.solver.scores import Scores
 from counterpoise.validation import commit
 
 MAX_DEFERRED_ROWS = 512  # rows learned together, once every map is fixed
+BOUNDARY_PARTS = 3  # of the rows: their growth until the next scoring model
+MAX_RECENT_ROWS = 1024  # rows whose scores are standardized for calibration
 _ROWS_UNTIL_FIXED = attrgetter("rows_until_fixed")
 CACHES: dict[str, Any] = dict.fromkeys(("_current", "_ranking", "_scores"))
 
@@ -48,6 +59,10 @@ class Candidates:
     rows: int = 0
     is_weighted: bool = False  # whether a row had another weight than 1
     deferred: tuple[tuple[Vector, Any, float], ...] = ()  # rows (l,), with label and weight
+    # counts of rows, by standardized scores of an average without them
+    calibration: Calibration = field(default_factory=Calibration.empty)
+    progressive: ProgressiveCalibration | None = None  # its scoring model is an average
+    recent: Matrix | None = None  # the last rows that were learned while calibrating
     _current: CachedAverage | None = field(default=None, repr=False)
     _ranking: tuple[int, CandidateRanking | None] | None = field(default=None, repr=False)
     _scores: tuple[int, bool, Scores] | None = field(default=None, repr=False)
@@ -127,7 +142,9 @@ class Candidates:
             found = state.solve(None, options, link)
             if self.ranking is not None:
                 average: Any = self.ranking.average(found.classes, found.solution.ridge)
-                found = replace(found, solution=average, fixed=None)
+                found = replace(
+                    self._calibrate_scores(found, average), solution=average, fixed=None
+                )
             cached = self._scores = self.rows, link, found
         return cached[2]
 
@@ -159,9 +176,91 @@ class Candidates:
         if link:
             state, options = self.best_state()
             found = state.solve(None, options, link=True)
-            linked = found if len(found.classes.labels) == len(classes.labels) else None
+            if len(found.classes.labels) == len(classes.labels):
+                linked = self._calibrate_scores(found, average)
         self._current = CachedAverage(average, classes.labels, due, linked)
         return self._current
+
+    # Calibration
+
+    def _calibrate_scores(self, found: Scores, average: Average) -> Scores:
+        """Return scores with a link whose stream probabilities are calibrated.
+
+        The link is that of the best candidate, with standardized scores of the average instead. It
+        stays as it is without counts, or if the model does not calibrate.
+        """
+        is_used = self.options.calibrate and self.calibration.rows > 0
+        if not is_used or found.link is None or self.recent is None:
+            return found
+        link = found.link.standardize(average.of(self.recent), found.classes.seen)
+        return replace(found, link=link, calibration=self.calibration)
+
+    def _scoring_model(self) -> Scores | None:
+        """Return the average with standardized scores; None before maps are fixed, or ranked."""
+        if self.recent is None or not self.is_ready or self.ranking is None:
+            return None
+        moments = self.first.moments
+        classes = Classes.of(moments, moments.labels[:0])
+        average: Any = self.ranking.average(classes, 0.0)
+        share, seen = class_frequency(moments, classes.slots, self.options), classes.seen
+        link = Link.of((0.0, 1.0), np.log(share), share, seen, float(moments.n.sum()))
+        return Scores(classes, average, link.standardize(average.of(self.recent), seen))
+
+    def _rows_before_boundary(self) -> int:
+        """Return the rows that the present scoring model can still score."""
+        return 0 if self.progressive is None else self.progressive.until - self.progressive.rows
+
+    def _pass_boundary(self) -> None:
+        """Renew the scoring model if the next row needs another one."""
+        now = self.progressive
+        if now is None:
+            fixed = self.rows + max(map(_ROWS_UNTIL_FIXED, self.states.values()))
+            now = ProgressiveCalibration(self.rows, max(fixed, FIRST_BOUNDARY_ROWS))
+        if now.is_at_boundary:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")  # predictions warn
+                counted, now = now.renew(self._scoring_model(), BOUNDARY_PARTS)
+            self.calibration = self.calibration.merge(counted)
+        self.progressive = now
+
+    def _count_rows(self, batch: Batch, terms: dict[str, Rows] | None) -> dict[str, Any]:
+        """Return counts and recent rows after a batch that is not learned yet."""
+        now, found = self.progressive, Calibration.empty()
+        assert now is not None
+        if now.scores is not None and terms is not None:
+            average: Any = now.scores.solution
+            with np.errstate(all="ignore"):
+                f = average.of_terms(terms)
+                found = counts_of(now.scores, f, batch.y, batch.weight)
+        order = now.order.with_rows(batch.y)
+        X = batch.X[-MAX_RECENT_ROWS:]
+        X = X.toarray() if sp.issparse(X) else X
+        return {
+            "progressive": now.with_counts(len(batch.y), found, order),
+            "recent": _last_rows([X] if self.recent is None else [self.recent, X]),
+        }
+
+    def _all_counts(self) -> Calibration:
+        """Return counts with those of pending rows, where the scoring model goes."""
+        now = self.progressive
+        return self.calibration if now is None else self.calibration.merge(now.count_pending())
+
+    def with_features(self, change: Callable[[State], State], **changes: Any) -> Candidates:
+        """Return candidates of other features, which need another scoring model."""
+        now = self.progressive
+        if now is not None and now.scores is not None:
+            changes["calibration"] = self._all_counts()
+            none = Calibration.empty()
+            changes["progressive"] = replace(now, until=now.rows, scores=None, pending=none)
+        return self.with_states(change, **changes)
+
+    def reindexed_rows(self, at: NDArray[np.intp], d: int) -> dict[str, Any]:
+        """Return the rows in memory with feature j at position at[j] of d."""
+        kept, recent = self.kept.reindex_features(at, d), self.recent
+        if recent is not None:
+            recent = np.zeros((len(recent), d))
+            recent[:, at] = self.recent
+        return {"kept": kept, "recent": recent}
 
     # Single rows
 
@@ -203,18 +302,31 @@ class Candidates:
     # Learning
 
     def learn(
-        self, batch: Batch, declared: Labels, limit: float, request: ScoreRequest | None = None
+        self,
+        batch: Batch,
+        declared: Labels,
+        limit: float,
+        request: ScoreRequest | None = None,
+        calibrate: bool = True,
     ) -> Candidates:
-        """Learn rows, and return this object, or a changed copy. Atomic with respect to signals."""
+        """Learn rows, and return this object, or a changed copy. Atomic with respect to signals.
+
+        Without ``calibrate`` they do not count for calibration.
+        """
         n = len(batch.y)
-        if request is None and n <= SLICE and self.is_ready:
-            self._learn_part(batch, declared, limit, self._terms(batch.X))
+        calibrating = calibrate and self.options.calibrate
+        most = self._rows_before_boundary() if calibrating else SLICE
+        if request is None and n <= min(most, SLICE) and self.is_ready:
+            self._learn_part(batch, declared, limit, self._terms(batch.X), calibrating)
             return self
         grown, at = self.copy(), 0
         if request is not None:
             grown._write_scores(batch.X[: request.delay], 0, request)
         while at < n:
             stop = min(n, at + SLICE)
+            if calibrating:
+                grown._pass_boundary()
+                stop = min(stop, at + grown._rows_before_boundary())
             if request is not None:
                 current = grown.current_average()
                 due = max(MIN_ROWS, grown.rows + 1) if current is None else current.due
@@ -226,7 +338,7 @@ class Candidates:
                 grown._write_scores(coming, at + request.delay, request)
             elif request is not None:
                 grown._write_scores(part.X, at, request, terms)
-            grown._learn_part(part, declared, limit, terms)
+            grown._learn_part(part, declared, limit, terms, calibrating)
             at = stop
         return grown
 
@@ -235,7 +347,12 @@ class Candidates:
         return {name: state.terms(X) for name, state in self.states.items()}
 
     def _learn_part(
-        self, batch: Batch, declared: Labels, limit: float, terms: dict[str, Rows] | None
+        self,
+        batch: Batch,
+        declared: Labels,
+        limit: float,
+        terms: dict[str, Rows] | None,
+        calibrating: bool,
     ) -> None:
         """Learn rows, given their terms if all maps are fixed."""
         weight = batch.weight
@@ -244,6 +361,7 @@ class Candidates:
             "kept": self.kept.append(batch.X, batch.y, weight, self._class_weights()),
             "is_weighted": self.is_weighted or bool(weight is not None and (weight != 1.0).any()),
             "deferred": (),
+            **(self._count_rows(batch, terms) if calibrating else {}),
         }
         if terms is not None:
             states, rows = list(self.states.values()), list(terms.values())
@@ -273,9 +391,18 @@ class Candidates:
     def merge(self, other: Candidates, limit: float) -> Candidates:
         """Return candidates that have learned these rows, then the rows of others."""
         states = {name: one.merge(other.states[name], limit) for name, one in self.states.items()}
+        recent = [one.recent for one in (self, other) if one.recent is not None]
         return self._with(
+            calibration=self._all_counts().merge(other._all_counts()),
+            progressive=None,
+            recent=_last_rows(recent) if recent else None,
             states=states,
             rows=self.rows + other.rows,
             is_weighted=self.is_weighted or other.is_weighted,
             kept=self.kept.merge(other.kept, self._class_weights()),
         )
+
+
+def _last_rows(parts: list[Matrix]) -> Matrix:
+    """Return a copy of the last rows of arrays."""
+    return np.concatenate(parts)[-MAX_RECENT_ROWS:].copy()

@@ -135,7 +135,7 @@ def _freeze(value: Any) -> Any:
 
 
 AUTO_PARAMETERS = (
-    "candidates", "ridges", "kept_rows", "class_factors", "half_life", "memory_limit",
+    "candidates", "ridges", "kept_rows", "class_factors", "half_life", "calibrate", "memory_limit",
 )  # fmt: skip
 MAX_CANDIDATES = 100
 DEFAULT_KEPT_ROWS = 128  # rows of a class
@@ -169,6 +169,7 @@ class AutoParameters(NamedTuple):
             "kept_rows": self.kept_rows,
             "class_factors": self.options.class_factors,
             "half_life": self.options.half_life,
+            "calibrate": self.options.calibrate,
             "memory_limit": self.memory_limit,
         }
 
@@ -176,7 +177,7 @@ class AutoParameters(NamedTuple):
 def parse_auto_parameters(**given: Any) -> AutoParameters:
     """Return parameters given by name, the others with their defaults; raise if one is invalid."""
     defaults = dict.fromkeys(AUTO_PARAMETERS) | {"ridges": RIDGES, "kept_rows": DEFAULT_KEPT_ROWS}
-    defaults["memory_limit"] = DEFAULT_MEMORY_LIMIT
+    defaults |= {"calibrate": False, "memory_limit": DEFAULT_MEMORY_LIMIT}
     return read_auto_parameters(_with_defaults(given, defaults, "an averaging model"))
 
 
@@ -208,7 +209,12 @@ def read_auto_parameters(given: Any) -> AutoParameters:
     names = [name_of(*one) for one in parsed]
     if len(set(names)) < len(names):
         raise ValueError(f"candidates={candidates!r} has a candidate twice")
-    options = Options(ridge=1.0, class_factors=class_factors, half_life=given.half_life)
+    options = Options(
+        ridge=1.0,
+        class_factors=class_factors,
+        half_life=given.half_life,
+        calibrate=given.calibrate,
+    )
     options.check()
     if options.decay.is_active and options.decay.rows is None:
         raise ValueError(

@@ -125,14 +125,17 @@ class ProgressiveCalibration:
         """Count the pending rows; zero rows if labels are sorted."""
         return Calibration.empty() if self.order.is_sorted else self.pending
 
-    def renew(self, scores: Scores | None) -> tuple[Calibration, ProgressiveCalibration]:
+    def renew(
+        self, scores: Scores | None, parts: int = 8
+    ) -> tuple[Calibration, ProgressiveCalibration]:
         """Return the counts at a boundary, and the calibration after it with a new scoring model.
 
-        The new model has learned all rows before the boundary.
+        The new model has learned all rows before the boundary. The next boundary is where their
+        number has grown by 1/``parts``.
         """
         tested = replace(self, order=self.order.test(self.rows))
         after = ProgressiveCalibration(
-            self.rows, after_boundary(self.rows), scores, order=tested.order
+            self.rows, after_boundary(self.rows, parts), scores, order=tested.order
         )
         return tested.count_pending(), after
 
@@ -190,9 +193,9 @@ class ProgressiveCalibration:
         return self if pending is self.pending else replace(self, pending=pending)
 
 
-def after_boundary(rows: int) -> int:
+def after_boundary(rows: int, parts: int = 8) -> int:
     """Return the number of rows at the boundary after the boundary at ``rows`` rows."""
-    return rows + max(FIRST_BOUNDARY_ROWS, rows // 8)
+    return rows + max(FIRST_BOUNDARY_ROWS, rows // parts)
 
 
 def counts_of(scores: Scores, f: Matrix, y: Labels, weight: Vector | None) -> Calibration:

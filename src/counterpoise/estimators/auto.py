@@ -49,6 +49,12 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         in the G-mean that ranks candidates.
     half_life : float, optional
         See :class:`~counterpoise.BalancedRidgeClassifier`.
+    calibrate : bool, default=False
+        Correct :meth:`predict_stream_proba` by the outcomes of rows that were scored before they
+        were learned, by an average of candidates without them. Rows count once the maps are fixed.
+        :meth:`fit` scores rows in the order in which it learns them, so that their given order has
+        no effect. In a stream :meth:`predict_stream_proba` depends on the order of rows, but not on
+        chunks. Rows with sorted labels do not count.
     memory_limit : float, default=2e9
         Bytes that the moments of all candidates together may take. Candidates without a map share
         theirs; each with quadratic boundaries takes as much again.
@@ -90,6 +96,7 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         kept_rows: int = 128,
         class_factors: ClassFactors = None,
         half_life: float | None = None,
+        calibrate: bool = False,
         memory_limit: float = 2e9,
     ) -> None:
         self.candidates = candidates
@@ -97,6 +104,7 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         self.kept_rows = kept_rows
         self.class_factors = class_factors
         self.half_life = half_life
+        self.calibrate = calibrate
         self.memory_limit = memory_limit
 
     _engine_class = AutoModel

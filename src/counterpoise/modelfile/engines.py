@@ -15,7 +15,7 @@ from counterpoise.arrays import Labels
 from counterpoise.encoding.columns import FEATURE_NAMES, Feature
 from counterpoise.engine import parameters
 from counterpoise.engine.auto import AutoModel, Engine
-from counterpoise.engine.candidates import Candidates
+from counterpoise.engine.candidates import MAX_RECENT_ROWS, Candidates
 from counterpoise.engine.parameters import AUTO_PARAMETERS, LINEAR, AutoParameters, map_name
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.row_buffer import RowBuffer
@@ -28,9 +28,11 @@ from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.modelfile.values import (
     check_fields,
     labels_of,
+    pack_calibration,
     pack_state,
     plain_labels,
     tensors_of,
+    unpack_calibration,
     unpack_state,
 )
 from counterpoise.validation import MAX_ABS_VALUE, Names
@@ -206,7 +208,11 @@ def pack_auto(engine: AutoModel) -> Packed:
     labels = candidates.first.classes.labels
     X, code, weight, clock = candidates.kept.arrays(labels)
     arrays: dict[str, Any] = {"kept": X, "kept weight": weight, "kept clock": clock}
-    counts = np.bincount(code, minlength=len(labels)).tolist()
+    moments, recent = candidates.first.moments, candidates.recent
+    counts = candidates.calibration
+    tensors, calibrated = pack_calibration(counts, candidates.progressive, moments.labels)
+    arrays |= tensors if recent is None else {**tensors, "last rows": recent}
+    kept_rows = np.bincount(code, minlength=len(labels)).tolist()
     parts = []
     for i, model in enumerate(engine.models):
         part = pack(model)
@@ -218,15 +224,18 @@ def pack_auto(engine: AutoModel) -> Packed:
         "models": parts,
         "names": candidates.names,
         "rows": candidates.rows,
-        "kept": {"labels": plain_labels(labels), "counts": counts},
+        "kept": {"labels": plain_labels(labels), "counts": kept_rows},
         "weighted": candidates.is_weighted,
+        **calibrated,
     }
+    if not given["calibrate"]:
+        del given["calibrate"]
     return arrays, facts, given
 
 
 def unpack_auto(contents: Contents) -> AutoModel:
     """Return the averaging model of an untrusted file."""
-    given = options_of(contents.options, AUTO_PARAMETERS)
+    given = options_of({"calibrate": False, **contents.options}, AUTO_PARAMETERS)
     if given["candidates"] is None:
         given["candidates"] = _other_default(contents.facts)
     is_default = given["candidates"] is None
@@ -256,7 +265,9 @@ def _other_default(facts: dict[str, Any]) -> str | None:
 def _candidates(contents: Contents, params: AutoParameters) -> Candidates:
     """Return the candidates of a file."""
     facts, names = contents.facts, params.names
-    check_fields(facts, {"models", "names", "rows", "kept", "weighted"}, "unexpected facts")
+    calibrated = facts.keys() & {"calibration", "progressive"}
+    wanted = {"models", "names", "rows", "kept", "weighted"} | calibrated
+    check_fields(facts, wanted, "unexpected facts")
     rows, is_weighted = facts["rows"], facts["weighted"]
     check_file(facts["names"] == names, "candidates that do not match their names")
     check_file(type(rows) is int and rows > 0, "impossible counts")
@@ -267,7 +278,8 @@ def _candidates(contents: Contents, params: AutoParameters) -> Candidates:
         used |= {f"{i} {key}" for key in arrays}
         model = unpack_ridge(replace(contents, arrays=arrays, **part))
         check_file((model.state.config.text or LINEAR) == name, f"a candidate {name!r}")
-        check_file(model.options == params.options, "a candidate with other options")
+        options = replace(params.options, calibrate=False)
+        check_file(model.options == options, "a candidate with other options")
         states[name] = model.state
     first = next(iter(states.values()))
     for state in states.values():
@@ -277,9 +289,22 @@ def _candidates(contents: Contents, params: AutoParameters) -> Candidates:
     check_file(type(is_weighted) is bool, "malformed facts")
     is_same = is_weighted or int(first.class_count.sum()) == rows
     check_file(is_same, "a candidate that has seen a different number of rows")
-    check_file(set(contents.arrays) == used, "unexpected tensors")
     buffer = _row_buffer(contents, params.kept_rows, first)
-    return Candidates(list(names), states, params.options, params.ridges, buffer, rows, is_weighted)
+    found = Candidates(
+        list(names), states, params.options, params.ridges, buffer, rows, is_weighted
+    )
+    recent = contents.arrays.get("last rows")
+    counts, progressive = unpack_calibration(contents.arrays, facts, first.moments, states)
+    used |= {f"{one} {key}" for one in calibrated for key in tensors_of(contents.arrays, one)}
+    if recent is not None:
+        used |= {"last rows"}
+        is_shaped = recent.ndim == 2 and recent.shape[1] == first.n_inputs
+        check_file(is_shaped and 0 < len(recent) <= MAX_RECENT_ROWS, "malformed recent rows")
+        check_file(np.abs(recent).max() <= MAX_ABS_VALUE, "recent rows of impossible values")
+    check_file(recent is not None or not calibrated, "calibration without recent rows")
+    check_file(set(contents.arrays) == used, "unexpected tensors")
+    counts = found.calibration if counts is None else counts
+    return replace(found, calibration=counts, progressive=progressive, recent=recent)
 
 
 def _row_buffer(contents: Contents, max_rows: int, state: State) -> RowBuffer:

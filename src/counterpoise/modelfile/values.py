@@ -9,7 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Vector
-from counterpoise.engine.progressive_calibration import LabelOrder, ProgressiveCalibration
+from counterpoise.engine.averaging import Average, Part
+from counterpoise.engine.progressive_calibration import (
+    FIRST_BOUNDARY_ROWS,
+    LabelOrder,
+    ProgressiveCalibration,
+)
 from counterpoise.engine.state import LearningConfig, State
 from counterpoise.errors import ModelFileError
 from counterpoise.feature_maps import FittedMap, Warmup
@@ -333,10 +338,16 @@ def pack_progressive(progressive: ProgressiveCalibration, labels: Labels) -> tup
         arrays |= {"counts": pending.counts, "sums": pending.sums}
     if scores is not None and scores.link is not None:
         solution, link = scores.solution, scores.link
-        names = LINEAR if isinstance(solution, LinearScores) else QUADRATIC
-        arrays |= {name: getattr(solution, name) for name in names}
+        more: Facts = {}
+        if isinstance(solution, Average):
+            more["parts"] = [part.name for part in solution.parts]
+            for i, part in enumerate(solution.parts):
+                tensors = _pack_solution(part.solution)
+                arrays |= {f"{i} {name}": array for name, array in tensors.items()}
+        else:
+            arrays |= _pack_solution(solution)
         arrays |= {"shift": link.shift, "frequency": link.frequency}
-        fact["scores"] = {
+        fact["scores"] = more | {
             "slots": scores.classes.slots.tolist(),
             "ridge": float(solution.ridge),
             "slopes": [float(slope) for slope in link.slopes],
@@ -345,15 +356,27 @@ def pack_progressive(progressive: ProgressiveCalibration, labels: Labels) -> tup
     return arrays, fact
 
 
-def unpack_progressive(arrays: Arrays, fact: Any, moments: Moments) -> ProgressiveCalibration:
-    """Return the progressive calibration of an untrusted file with these moments."""
+def _pack_solution(solution: Solution) -> Arrays:
+    """Return the tensors of scores."""
+    names = LINEAR if isinstance(solution, LinearScores) else QUADRATIC
+    return {name: getattr(solution, name) for name in names}
+
+
+def unpack_progressive(
+    arrays: Arrays, fact: Any, moments: Moments, states: Mapping[str, State] | None = None
+) -> ProgressiveCalibration:
+    """Return the progressive calibration of an untrusted file with these moments.
+
+    Given the states of an averaging model by the name of the map, the scoring model is an average.
+    """
     labels, c = moments.labels, len(moments.labels)
     wanted = {"rows", "until", "labels", "runs", "last", "is_sorted", "was_sorted"}
     is_dict = isinstance(fact, dict)
     _require(is_dict and set(fact) - {"pending", "scores"} == wanted)
     rows, until = fact["rows"], fact["until"]
     _require(type(rows) is int and type(until) is int and 0 < rows <= until < 2**63)
-    _require(until <= max(2 * rows, 16))
+    first = 0 if states is None else max(state.config.rows for state in states.values())
+    _require(until <= max(2 * rows, FIRST_BOUNDARY_ROWS, first))
     pending, scores = Calibration.empty(), None
     if "pending" in fact:
         part = fact["pending"]
@@ -362,7 +385,7 @@ def unpack_progressive(arrays: Arrays, fact: Any, moments: Moments) -> Progressi
         pending = _calibration_of(labels[_slots(part["slots"], c)], part["rows"], counts)
         _require(pending.rows <= rows)
     if "scores" in fact:
-        scores = _scores(fact["scores"], arrays, moments)
+        scores = _scores(fact["scores"], arrays, moments, states)
     _require(scores is not None or not arrays)
     return ProgressiveCalibration(rows, until, scores, pending, _order(fact, labels))
 
@@ -380,32 +403,52 @@ def _order(fact: Facts, labels: Labels) -> LabelOrder:
     return LabelOrder(found, runs, [known[k] for k in _slots(last, len(known))], *flags)
 
 
-def _scores(fact: Any, arrays: Arrays, moments: Moments) -> Scores:
+def _scores(
+    fact: Any, arrays: Arrays, moments: Moments, states: Mapping[str, State] | None
+) -> Scores:
     """Return the scoring model, checked."""
-    check_fields(fact, {"slots", "ridge", "slopes", "silent"}, MALFORMED_PROGRESSIVE)
+    more = set() if states is None else {"parts"}
+    check_fields(fact, {"slots", "ridge", "slopes", "silent"} | more, MALFORMED_PROGRESSIVE)
     slots = np.array(_slots(fact["slots"], len(moments.labels)), dtype=np.intp)
     slopes, silent, ridge = fact["slopes"], fact["silent"], fact["ridge"]
-    c, d = len(slots), len(moments.anchor)
+    c = len(slots)
     _require(c > 1 and isinstance(slopes, list) and len(slopes) == 2)
     _require(all(type(x) is float and 0.0 <= x < np.inf for x in (*slopes, silent, ridge)))
     _require(silent <= 0.5)
+    mine: Arrays = {name: arrays.pop(name) for name in ("shift", "frequency") if name in arrays}
+    check_shapes(mine, {"shift": (c,), "frequency": (c,)}, MALFORMED_PROGRESSIVE)
+    frequency: Vector = mine["frequency"]
+    check_all((frequency > 0.0) & (frequency <= 1.0), MALFORMED_PROGRESSIVE)
+    if states is None:
+        solution: Any = _solution(arrays, c, len(moments.anchor), ridge)
+    else:
+        names = fact["parts"]
+        _require(isinstance(names, list) and len(names) > 0)
+        _require(all(isinstance(name, str) and name in states for name in names))
+        _require(not any(state.rows_until_fixed for state in states.values()))
+        tensors = [tensors_of(arrays, str(i)) for i in range(len(names))]
+        _require(sum(map(len, tensors)) == len(arrays))
+        parts = []
+        for name, some in zip(names, tensors, strict=True):
+            d = len(states[name].moments.anchor)
+            parts.append(Part(name, states[name].fixed, _solution(some, c, d, ridge)))
+        solution = Average(tuple(parts), ridge)
+    link = Link((slopes[0], slopes[1]), mine["shift"], frequency, silent)
+    return Scores(Classes(moments.labels[slots], slots), solution, link)
+
+
+def _solution(arrays: Arrays, c: int, d: int, ridge: float) -> Solution:
+    """Return the scores of c classes as a function of d terms, checked."""
     problems, is_quadratic = 1 if c == 2 else c, "root" in arrays
-    shapes: dict[str, tuple[int, ...]] = {"anchor": (d,), "shift": (c,), "frequency": (c,)}
+    shapes: dict[str, tuple[int, ...]] = {"anchor": (d,)}
     if is_quadratic:
         shapes |= {"mean": (c, d), "root": (c, d, d), "offset": (c,)}
     else:
         shapes |= {"coef": (problems, d), "offset": (problems,)}
     check_shapes(arrays, shapes, MALFORMED_PROGRESSIVE)
-    frequency: Vector = arrays["frequency"]
-    check_all((frequency > 0.0) & (frequency <= 1.0), MALFORMED_PROGRESSIVE)
-    mine = {name: arrays[name] for name in (QUADRATIC if is_quadratic else LINEAR)}
-    solution: Solution = (
-        QuadraticScores(**mine, seen=np.ones(c, dtype=bool), ridge=ridge)
-        if is_quadratic
-        else LinearScores(**mine, ridge=ridge)
-    )
-    link = Link((slopes[0], slopes[1]), arrays["shift"], frequency, silent)
-    return Scores(Classes(moments.labels[slots], slots), solution, link)
+    if is_quadratic:
+        return QuadraticScores(**arrays, seen=np.ones(c, dtype=bool), ridge=ridge)
+    return LinearScores(**arrays, ridge=ridge)
 
 
 def _slots(plain: Any, c: int) -> list[int]:
@@ -419,6 +462,42 @@ def _require(condition: bool) -> None:
     check_file(condition, MALFORMED_PROGRESSIVE)
 
 
+def pack_calibration(
+    counts: Calibration | None, progressive: ProgressiveCalibration | None, labels: Labels
+) -> tuple[Arrays, Facts]:
+    """Return tensors and facts of calibration, where moments have labels (c,)."""
+    arrays, facts, parts = dict[str, Any](), dict[str, Any](), dict[str, tuple[Arrays, Facts]]()
+    if counts is not None and counts.rows:
+        fact = {"labels": plain_labels(counts.labels), "rows": counts.rows}
+        parts["calibration"] = {"counts": counts.counts, "sums": counts.sums}, fact
+    if progressive is not None:
+        parts["progressive"] = pack_progressive(progressive, labels)
+    for name, (tensors, facts[name]) in parts.items():
+        arrays |= {f"{name} {key}": array for key, array in tensors.items()}
+    return arrays, facts
+
+
+def unpack_calibration(
+    arrays: Arrays, facts: Facts, moments: Moments, states: Mapping[str, State] | None = None
+) -> tuple[Calibration | None, ProgressiveCalibration | None]:
+    """Return the calibration of an untrusted file; ``states`` as unpack_progressive has them."""
+    calibration = progressive = None
+    counts, rest = tensors_of(arrays, "calibration"), tensors_of(arrays, "progressive")
+    check_file("calibration" in facts or not counts, MALFORMED)
+    if "calibration" in facts:
+        fact = facts["calibration"]
+        check_fields(fact, {"labels", "rows"}, MALFORMED)
+        calibration = _calibration_of(labels_of(fact["labels"]), fact["rows"], counts)
+    _require("progressive" in facts or not rest)
+    if "progressive" in facts:
+        progressive = unpack_progressive(rest, facts["progressive"], moments, states)
+    seen = set(moments.labels[moments.n > 0].tolist())
+    for one in (calibration, None if progressive is None else progressive.pending):
+        unseen = set() if one is None else set(one.labels.tolist()) - seen
+        check_file(not unseen, "calibration counts of a class that was never seen")
+    return calibration, progressive
+
+
 def pack_state(state: State) -> tuple[Arrays, Facts]:
     """Return tensors and facts of a State."""
     state.score_pending()
@@ -426,14 +505,9 @@ def pack_state(state: State) -> tuple[Arrays, Facts]:
     facts["declared"] = plain_labels(state.declared)
     if state.fill is not None:
         facts["fill"] = {name: getattr(state.fill, name).tolist() for name in FILL_FIELDS}
-    parts, counts = {}, state.calibration
-    if counts is not None and counts.rows:
-        fact = {"labels": plain_labels(counts.labels), "rows": counts.rows}
-        parts["calibration"] = {"counts": counts.counts, "sums": counts.sums}, fact
-    if state.progressive is not None:
-        parts["progressive"] = pack_progressive(state.progressive, state.moments.labels)
-    for name, (tensors, facts[name]) in parts.items():
-        arrays |= {f"{name} {key}": array for key, array in tensors.items()}
+    labels = state.moments.labels
+    tensors, more = pack_calibration(state.calibration, state.progressive, labels)
+    arrays, facts = arrays | tensors, facts | more
     if state.config.text is not None:
         tensors, facts["map"] = pack_map(state)
         arrays |= tensors
@@ -455,19 +529,7 @@ def unpack_state(contents: Contents, config: LearningConfig) -> State:
     used = {f"{name} {key}" for name, part in parts.items() for key in part}
     rest = {name: array for name, array in arrays.items() if name not in used}
     moments = unpack_moments(rest, facts, limit, config.decay)
-    calibration = progressive = None
-    check_file("calibration" in facts or not parts["calibration"], MALFORMED)
-    if "calibration" in facts:
-        fact = facts["calibration"]
-        check_fields(fact, {"labels", "rows"}, MALFORMED)
-        calibration = _calibration_of(labels_of(fact["labels"]), fact["rows"], parts["calibration"])
-    _require("progressive" in facts or not parts["progressive"])
-    if "progressive" in facts:
-        progressive = unpack_progressive(parts["progressive"], facts["progressive"], moments)
-    seen = set(moments.labels[moments.n > 0].tolist())
-    for one in (calibration, None if progressive is None else progressive.pending):
-        unseen = set() if one is None else set(one.labels.tolist()) - seen
-        check_file(not unseen, "calibration counts of a class that was never seen")
+    calibration, progressive = unpack_calibration(arrays, facts, moments)
     declared, fixed, warmup = labels_of(facts["declared"]), None, None
     union(declared, moments.labels)
     if config.text is None:

@@ -12,6 +12,7 @@ from river import base
 from counterpoise.arrays import Vector
 from counterpoise.engine.auto import AutoModel
 from counterpoise.engine.parameters import RIDGES
+from counterpoise.engine.progressive_calibration import warn_sorted_labels
 from counterpoise.public_names import document_like
 from counterpoise.river.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.river.events import as_event, event_row, invalid_weight, require_label
@@ -39,6 +40,8 @@ class AutoClassifier(base.Classifier):
         Factors on the class weights by label.
     half_life
         An event decays to half its weight while its own class receives this much weight.
+    calibrate
+        Whether outcomes of events, scored before they are learned, correct stream probabilities.
     memory_limit
         Bytes that the moments of all candidates may take.
 
@@ -66,6 +69,7 @@ class AutoClassifier(base.Classifier):
         kept_rows: int = 128,
         class_factors: ClassFactors = None,
         half_life: float | None = None,
+        calibrate: bool = False,
         memory_limit: float = 2e9,
     ) -> None:
         self.candidates = candidates
@@ -73,6 +77,7 @@ class AutoClassifier(base.Classifier):
         self.kept_rows = kept_rows
         self.class_factors = class_factors
         self.half_life = half_life
+        self.calibrate = calibrate
         self.memory_limit = memory_limit
         # Labels are integers inside, those that have a factor first.
         self._labels: list[Any] = list(class_factors or {})
@@ -102,7 +107,10 @@ class AutoClassifier(base.Classifier):
             model.add_features([repr(name) for name in columns])
         code = self._codes.get(y, len(self._labels))
         if not model.learn_one(row, code, float(w)):
+            was_sorted = model.has_sorted_labels
             model.learn(row[None], np.array([code]), [float(w)])
+            if model.has_sorted_labels and not was_sorted:
+                warn_sorted_labels(stacklevel=3)
         if code == len(self._labels):
             self._labels.append(y)
             self._codes[y] = code
@@ -118,9 +126,17 @@ class AutoClassifier(base.Classifier):
     @document_like(BalancedRidgeClassifier.predict_proba_one)
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Return the balanced probability of each label, by the average of predict_one."""
+        return self._probabilities(x, stream=False)
+
+    @document_like(BalancedRidgeClassifier.predict_stream_proba_one)
+    def predict_stream_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:
+        """Return the probability of each label under the observed class frequencies."""
+        return self._probabilities(x, stream=True)
+
+    def _probabilities(self, x: dict[Any, Any], stream: bool) -> dict[Any, float]:
         if not self._model.is_fitted:
             return {}
-        p, codes = self._model.predict_proba_one(self._row(x)), self._model.labels.tolist()
+        p, codes = self._model.predict_proba_one(self._row(x), stream), self._model.labels.tolist()
         return {self._labels[code]: float(one) for code, one in zip(codes, p, strict=True)}
 
     @property

@@ -23,6 +23,8 @@ from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import PooledClasses, cholesky
 from counterpoise.solver.score_functions import QuadraticScores, Solution
 
+MIN_DEVIATION = 1e-300  # of scores that are standardized
+MIN_RELATIVE_DEVIATION = 1e-12  # to their mean; less is rounding
 UNIFORM_MIXTURE = 0.25  # over the root of the number of rows: the share of rows that are noise
 
 
@@ -44,6 +46,26 @@ class Link:
         by_class[seen], share[seen] = shift, frequency
         silent = min(UNIFORM_MIXTURE / np.sqrt(max(rows, 1.0)), 0.5)
         return cls((slopes[0], slopes[1]), by_class, share, silent)
+
+    def standardize(self, f: Matrix, seen: Flags) -> Link:
+        """Return the link whose stream probabilities are those of standardized scores.
+
+        Mean and standard deviation are those of the scores f (n, problems) of recent rows. The
+        log-odds of a row with mean scores are those of the class frequencies.
+        """
+        g = f[:, seen] if f.shape[1] > 1 else f
+        if g.shape[1] == 2:
+            g = g[:, 1:] - g[:, :1]
+        elif g.shape[1] > 2:
+            g = g - g.mean(axis=1, keepdims=True)
+        m = g.mean(axis=0)
+        s = float(np.sqrt(((g - m) ** 2).mean()))
+        is_constant = not MIN_RELATIVE_DEVIATION * np.abs(m).max() < s < np.inf
+        slope = 0.0 if is_constant else 1.0 / max(s, MIN_DEVIATION)
+        moved = slope * (m if len(m) > 1 else m * [-0.5, 0.5])
+        shift = np.full(len(seen), -np.inf)
+        shift[seen] = np.log(self.frequency[seen]) - moved
+        return replace(self, slopes=(self.slopes[0], slope), shift=shift)
 
     def probabilities(self, f: Matrix, seen: Flags, stream: bool) -> Matrix:
         """Return the probability (n, c) of each class, given scores f (n, problems)."""
@@ -79,14 +101,18 @@ MAX_COMPARED_CLASSES = 64  # that the slope compares with a class: all would tak
 MIN_DISTANCE_FRACTION = 0.02  # of the distance between two classes that is left without a row
 
 
+def class_frequency(moments: Moments, slot: NDArray[np.intp], options: Options) -> Vector:
+    """Return the observed frequencies of classes with rows, given their slots."""
+    rate = moments.n[slot] / moments.stream[slot] if options.decay.is_active else moments.N[slot]
+    return np.asarray(rate / rate.sum())
+
+
 def link_of(moments: Moments, classes: Classes, options: Options, solution: Solution) -> Link:
     """Return the link of a solution of these moments and options."""
     slot = classes.slots[classes.seen]
     if len(slot) < 2:
         return Link((1.0, 1.0), np.zeros(classes.n_scores), np.zeros(classes.n_scores), 0.0)
-    N = moments.N[slot]
-    rate = N if not options.decay.is_active else moments.n[slot] / moments.stream[slot]
-    evenly, stream = np.full(len(slot), 1.0 / len(slot)), rate / rate.sum()
+    evenly, stream = np.full(len(slot), 1.0 / len(slot)), class_frequency(moments, slot, options)
     pool = replace(PooledClasses.of(moments, classes, options), intercept="free")
     rows = float(moments.n[slot].sum())
     if isinstance(solution, QuadraticScores):

@@ -301,7 +301,6 @@ def _require_open(options: Mapping[str, Any]) -> None:
         ("scale", (" scales by itself",)),
         ("class_weight", factors),
         ("fit_intercept", (" has a constant",)),
-        ("calibrate", (" does not calibrate",)),
     ):
         if name in given:
             raise DataError(

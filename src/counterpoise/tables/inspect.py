@@ -83,10 +83,10 @@ def _describe_fit(model: Model, names: list[str]) -> dict[str, Any]:
     state, ridge = best.state, best.scores(False).solution.ridge
     models = model.models if isinstance(model, AutoModel) else [model]
     maps = [(one.state.fixed.map.text, one.state) for one in models if one.state.fixed is not None]
-    calibration = None
-    if state.calibration is not None and state.calibration.rows and best.options.calibrate:
-        before, after = state.calibration.errors()
-        calibration = {"rows": state.calibration.rows, "error": before, "corrected": after}
+    calibration, counts = None, model.scores().calibration
+    if counts is not None and counts.rows:
+        before, after = counts.errors()
+        calibration = {"rows": counts.rows, "error": before, "corrected": after}
     found = summarize(state, best.options, names, MAX_FEATURES_WITH_ERRORS)
     means = zip(
         names, found.mean.tolist(), found.scale.tolist(), found.class_means.T.tolist(), strict=True
