@@ -6,7 +6,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from counterpoise import AutoClassifier, BalancedRidgeClassifier, TableClassifier
+from counterpoise import (
+    AutoClassifier,
+    BalancedRidgeClassifier,
+    CostSensitiveClassifier,
+    TableClassifier,
+)
 
 X = np.random.default_rng(0).normal(size=(40, 2))
 TRUE = X[:, 0] + X[:, 1] > 0
@@ -143,3 +148,62 @@ def test_columns_that_cannot_be_learned_are_named(kind, odd):
     rows, message = ODD[odd]
     with pytest.raises(ValueError, match=message):
         kind().fit(rows, TRUE)
+
+
+COUNTS = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": TRUE.astype(int)})
+
+
+@pytest.mark.parametrize("option", ["class_factors", "class_weight", "half_life"])
+@pytest.mark.parametrize(("frame", "keys"), [(COUNTS, (1, "1")), (FRAME, (True, "true"))])
+def test_numbers_by_label_apply_with_keys_as_text_and_as_labels(option, frame, keys):
+    def scores(**options):
+        return TableClassifier(BalancedRidgeClassifier(**options)).fit(frame, "y").decision_function
+
+    plain = scores()(ROWS)
+    first, second = (scores(**{option: {key: 3.0}})(ROWS) for key in keys)
+    assert first.tolist() == second.tolist() != plain.tolist()
+    with pytest.raises(ValueError, match=f"{option}: unknown class '7'"):
+        scores(**{option: {"7": 3.0}})
+
+
+def test_factors_with_keys_as_text_apply_to_an_average():
+    first, second = (
+        TableClassifier(AutoClassifier(candidates=["linear"], class_factors={key: 5.0}))
+        .fit(COUNTS, "y")
+        .decision_function(ROWS)
+        for key in (1, "1")
+    )
+    assert first.tolist() == second.tolist()
+
+
+@pytest.mark.parametrize(("frame", "keys"), [(COUNTS, (1, "1")), (FRAME, (True, "true"))])
+def test_costs_apply_with_keys_as_text_and_as_labels(frame, keys):
+    plain = TableClassifier(CostSensitiveClassifier()).fit(frame, "y").predict(ROWS)
+    for key in keys:
+        model = TableClassifier(CostSensitiveClassifier(costs={key: 1e6})).fit(frame, "y")
+        assert model.predict(ROWS).sum() > plain.sum()
+
+
+@pytest.mark.parametrize("key", [7, "7", "fraud"])
+def test_costs_of_no_label_warn(key):
+    frame = pd.concat([COUNTS] * 30)
+    model = TableClassifier(CostSensitiveClassifier(costs={key: 200.0}))
+    with pytest.warns(UserWarning, match=f"costs: no row has the class '{key}' yet"):
+        model.fit(frame, "y")
+    with pytest.warns(UserWarning, match=f"costs names the label '?{key}'?, which never occurred"):
+        model.predict(ROWS)
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_another_column_of_labels_than_the_learned_one_is_refused(tmp_path, is_loaded):
+    model = TableClassifier().fit(COUNTS, "y")
+    if is_loaded:
+        model.save(tmp_path / "m.st")
+        model = TableClassifier.load(tmp_path / "m.st")
+    for method in (model.partial_fit, model.unlearn, model.score):
+        with pytest.raises(ValueError, match="label is 'z', but the model was learned with 'y'"):
+            method(COUNTS.assign(z=COUNTS["y"]), "z")
+    with pytest.raises(ValueError, match="the frame has no column 'y', which contains the labels"):
+        model.score(ROWS, "y")
+    assert model.class_count_.sum() == len(COUNTS)
+    assert model.score(COUNTS, "y") > 0.9

@@ -47,8 +47,14 @@ def require_columns(
 
 def missing_columns(chunk: Chunk, names: Sequence[str], *why: str | OptionValue) -> DataError:
     """Return the error about columns that a table does not have, and why they are needed."""
-    offered = chunk.offered or tuple(chunk.columns)
-    text = f"{chunk.source} has no column{'s' * (len(names) > 1)} {format_names(names)}, "
+    return no_columns(chunk.source, chunk.offered or tuple(chunk.columns), names, *why)
+
+
+def no_columns(
+    source: str, offered: Sequence[str], names: Sequence[str], *why: str | OptionValue
+) -> DataError:
+    """Return the error about columns that are not among those that a source has."""
+    text = f"{source} has no column{'s' * (len(names) > 1)} {format_names(names)}, "
     has = f"; it has {format_names(offered) or 'no columns with names'}"
     remedies = other_delimiter(offered) or suggest(names[0], offered)
     return DataError((text, *why, has), *remedies)

@@ -10,11 +10,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, clone
 
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.encoding.column_values import no_columns
 from counterpoise.encoding.columns import MISSING_RULES, Columns, parse_roles
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.ridge import RidgeModel
@@ -35,11 +37,13 @@ from counterpoise.estimators.dataframes import (
 )
 from counterpoise.explanation import Explanation
 from counterpoise.public_names import document_like
+from counterpoise.readers.dataframes import NAME as FRAME
 from counterpoise.readers.dataframes import FrameSource, tables
-from counterpoise.solver.class_weights import by_label
+from counterpoise.solver.class_weights import ClassFactors, by_label
+from counterpoise.solver.options import warn_absent_label
 from counterpoise.solver.scores import Scores
 from counterpoise.tables import merge
-from counterpoise.tables.estimator import Model, require_clock
+from counterpoise.tables.estimator import Model, by_typed_label, require_clock
 from counterpoise.tables.guards import Guards
 from counterpoise.tables.model import NAME, TableModel
 from counterpoise.tables.records import cannot_unlearn_error
@@ -70,6 +74,13 @@ def parse_column_options(model: Any, label: str) -> Columns:
         model.decimal,
         model.time_format,
     )
+
+
+def _column(table: pa.Table, label: str) -> pa.ChunkedArray:
+    """Return the column of labels; raise if the table does not have it."""
+    if label not in table.column_names:
+        raise no_columns(FRAME, table.column_names, [label], "which contains the labels")
+    return table[label]
 
 
 class TableClassifier(TransformerMixin, ScoreClassifier):
@@ -280,7 +291,7 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         now = self._snapshot()
         if isinstance(now.estimator, CostSensitiveClassifier):
             labels = now.classes_
-            p = now.predict_stream_proba(X) * by_label(labels, now.estimator.costs)
+            p = now.predict_stream_proba(X) * now._costs_by_label()
             best: Labels = labels[np.argmax(p, axis=1)]
             return best
         return restore_labels(super(TableClassifier, now).predict(X), now._model.encoding.labels)
@@ -302,8 +313,8 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         float
         """
         if y is None or isinstance(y, str):
-            label = y or self._label(y)
-            y = [value for table in tables(X) for value in table[label].to_pylist()]
+            label = self._snapshot()._label(y)
+            y = [value for table in tables(X) for value in _column(table, label).to_pylist()]
         return float(super().score(X, parse_labels(y), sample_weight))
 
     @document_like(partial_fit)
@@ -442,7 +453,27 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
 
     def _guards(self) -> Guards:
         allowed = (self.allow_new_classes, self.allow_new_columns, True)  # future times only warn
-        return Guards(NAME, self.positive, *allowed)
+        return Guards(NAME, self.positive, *allowed, costs=self._costs())
+
+    def _costs(self) -> ClassFactors:
+        """Return the costs of mistakes, checked, as they were given."""
+        if not isinstance(self.estimator, CostSensitiveClassifier):
+            return None
+        validation.check_label_dict(self.estimator, "costs")
+        costs: ClassFactors = self.estimator.costs
+        return costs
+
+    def _costs_by_label(self) -> Vector:
+        """Return the cost of missing each class (c,); warn of costs of a class without rows."""
+        model = self._model
+        labels = model.estimator.labels
+        try:
+            costs = by_typed_label(self._costs() or {}, model.encoding.labels)
+        except ValueError:
+            costs = dict(self._costs() or {})
+        rows = float(model.estimator.class_count.sum())
+        warn_absent_label("costs", costs, labels.tolist(), rows, stacklevel=4)
+        return by_label(labels, costs)
 
     def _learn(
         self,
@@ -482,7 +513,7 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         self, X: Any, y: Any, sample_weight: ArrayLike | None, least: int, learning: bool = False
     ) -> tuple[FrameSource, Vector | None]:
         """Return the rows of a frame, with labels and weights that came next to it."""
-        label = self._model.encoding.columns.label
+        label = self._label(y)
         if y is None and self.label is None:
             array_validation.require_y(self, y)
         given = None if y is None or isinstance(y, str) else {label: label_column(y)}
@@ -502,7 +533,6 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         columns = parse_column_options(self, self._label(y))
         inner = self.estimator
         if isinstance(inner, CostSensitiveClassifier):
-            validation.check_label_dict(inner, "costs")
             inner = inner_estimator(inner)
         inner = BalancedRidgeClassifier() if inner is None else inner
         if not isinstance(inner, (BalancedRidgeClassifier, AutoClassifier)):
@@ -531,7 +561,13 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
     def _label(self, y: Any) -> str:
         """Return the name of the column of labels."""
         if "_model" in self.__dict__:
-            return self._model.encoding.columns.label
+            label = self._model.encoding.columns.label
+            if isinstance(y, str) and y != label:
+                raise ValueError(
+                    f"label is {y!r}, but the model was learned with {label!r}; correct it, fit "
+                    "again, or use a clone"
+                )
+            return label
         if isinstance(y, str):
             if self.label not in (None, y):
                 raise ValueError(f"y={y!r} and label={self.label!r} name different columns")
@@ -541,8 +577,7 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
     def _require_same_columns(self, y: Any) -> None:
         """Raise if parameters are not those of the learned rows."""
         before = self._model.encoding.columns
-        label = y if isinstance(y, str) else before.label
-        now = parse_column_options(self, self.label or label)
+        now = parse_column_options(self, self.label or self._label(y))
         for name, value in vars(now).items():
             if value != getattr(before, name):
                 raise ValueError(
@@ -552,6 +587,7 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         guards = self._model.guards
         guards.allow_new_classes = self.allow_new_classes
         guards.allow_new_columns = self.allow_new_columns
+        guards.costs = self._costs()
 
     def _encode(self, X: Any) -> list[Any]:
         """Return encoded rows, chunk by chunk."""

@@ -17,6 +17,8 @@ from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.fitted import feature_map_name
 from counterpoise.modelfile.engines import options_of, plain_options
+from counterpoise.solver.options import LABEL_OPTIONS
+from counterpoise.tables.guards import label_text
 from counterpoise.tables.records import fits
 
 if TYPE_CHECKING:
@@ -60,6 +62,18 @@ def new_model(options: Mapping[str, Any], columns: Columns) -> Model:
             "an averaging model decays by rows", Suggestion("leave {} out", "timestamp")
         )
     return AutoModel.create(**{k: v for k, v in options.items() if k != "feature_map"})
+
+
+def new_typed_engine(prototype: Model, labels: str | None) -> Model:
+    """Return an engine that has learned nothing, with the parameters of another one.
+
+    Keys of dicts by label get the type of the labels in an encoding.
+    """
+    given = prototype.params.estimator_parameters
+    typed = with_typed_labels(given, labels)
+    if typed == given:
+        return prototype.copy_unfitted()
+    return type(prototype).create(**typed)
 
 
 def pop_map_file(options: dict[str, Any]) -> str | None:
@@ -177,19 +191,36 @@ def require_same_settings(
 
 
 def typed_options(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
-    """Return options whose dicts by label have keys of the type of the labels, "int" or "text"."""
+    """Return plain options whose dicts by label have keys of the type of the labels."""
+    result = with_typed_labels(options, labels)
+    maps = {name: result.pop(name) for name in MAPS & result.keys()}
+    return {**options_of(plain_options(result), result), **maps}
+
+
+def with_typed_labels(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
+    """Return options whose dicts by label have keys of the type of the labels in an encoding."""
     result = dict(options)
-    for name in ("class_weight", "class_factors", "half_life"):
+    for name in LABEL_OPTIONS:
         value = result.get(name)
-        if isinstance(value, Mapping) and labels == "int":
+        if isinstance(value, Mapping):
             try:
-                result[name] = {int(key): number for key, number in value.items()}
+                result[name] = by_typed_label(value, labels)
             except ValueError:
                 raise DataError(
                     (OptionValue(name), f" names {list(value)}, but labels are integers")
                 ) from None
-    maps = {name: result.pop(name) for name in MAPS & result.keys()}
-    return {**options_of(plain_options(result), result), **maps}
+    return result
+
+
+def by_typed_label(numbers: Mapping[Any, Any], labels: str | None) -> dict[Any, Any]:
+    """Return numbers by label with keys as the engine has its labels, of which all may be text.
+
+    ``labels`` is the type in an encoding; the engine has booleans as text. Raise a ValueError if a
+    text does not name an integer, and labels are integers.
+    """
+    if labels == "int":
+        return {int(k) if isinstance(k, str) else k: number for k, number in numbers.items()}
+    return {label_text(k): number for k, number in numbers.items()}
 
 
 def as_text(value: Any) -> str:

@@ -17,9 +17,17 @@ from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
 from counterpoise.engine.state import State
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion, suggest
 from counterpoise.readers.chunk import Chunk
+from counterpoise.solver.options import LABEL_OPTIONS
 from counterpoise.tables.alerts import DAY_SECONDS
 
 MIN_ROWS_TO_FREEZE_CLASSES = 1000  # rows after which a new label is more likely a mistake
+
+
+def label_text(label: Any) -> str:
+    """Return a label as text, as the columns of a table name it."""
+    if isinstance(label, (bool, np.bool_)):
+        return "true" if label else "false"
+    return str(label)
 
 
 @dataclass
@@ -31,6 +39,7 @@ class Guards:
     allow_new_classes: bool = False  # also after many rows
     allow_new_columns: bool = False  # also to omit columns that were learned
     allow_future: bool = False  # times after now
+    costs: Mapping[Any, float] | None = None  # of mistakes, by label; not an option of the engine
     notes: dict[Any, Message] = field(default_factory=dict)  # messages at the end, by subject
     blank: Counter[str] = field(default_factory=Counter)  # cells without a value, by column
 
@@ -39,9 +48,9 @@ class Guards:
     def named_classes(self, options: Mapping[str, Any]) -> dict[str, list[str]]:
         """Return the classes that options name, by option."""
         named = {} if self.positive is None else {"positive": [self.positive]}
-        for name in ("class_factors", "class_weight"):
+        for name in LABEL_OPTIONS:
             if isinstance(options.get(name), Mapping):
-                named[name] = [str(label) for label in options[name]]
+                named[name] = [label_text(label) for label in options[name]]
         return named
 
     def require_named(self, options: Mapping[str, Any], learned: Iterable[Any], where: str) -> None:
@@ -67,7 +76,10 @@ class Guards:
         """
         if self.positive not in (None, *learned, *declared) and len(learned) > 1:
             self.require_named({}, learned, self.path)
-        for option, names in self.named_classes(options).items():
+        named = self.named_classes(options)
+        if self.costs:
+            named["costs"] = [label_text(label) for label in self.costs]
+        for option, names in named.items():
             for name in names:
                 if name not in learned:
                     text = f": no row has the class {name!r} yet (classes: {', '.join(learned)})"

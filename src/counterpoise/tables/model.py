@@ -38,6 +38,7 @@ from counterpoise.tables.estimator import (
     as_ridge,
     new_encoder,
     new_model,
+    new_typed_engine,
     pop_map_file,
     require_same_settings,
     typed_options,
@@ -377,7 +378,7 @@ class TableModel:
             if self.prototype is None:
                 self.model = new_model(typed_options(self.given, encoding.labels), encoding.columns)
             else:
-                self.model = self.prototype.copy_unfitted()
+                self.model = new_typed_engine(self.prototype, encoding.labels)
         self.model.set_imputation(MeanImputation.of(*encoding.fill))
         auto = as_auto(self.model)
         if auto is not None and names:
