@@ -1,5 +1,7 @@
 """Labels: their type comes back, and what is not a label has one clear error."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -207,3 +209,14 @@ def test_another_column_of_labels_than_the_learned_one_is_refused(tmp_path, is_l
         model.score(ROWS, "y")
     assert model.class_count_.sum() == len(COUNTS)
     assert model.score(COUNTS, "y") > 0.9
+
+
+def test_saving_warns_that_costs_are_not_in_the_file_and_how_to_set_them_again(tmp_path):
+    model = TableClassifier(CostSensitiveClassifier(costs={1: 20.0})).fit(COUNTS, "y")
+    recipe = "loaded.set_params(estimator=CostSensitiveClassifier(loaded.estimator, costs={1: 20.0}"
+    with pytest.warns(UserWarning, match=re.escape(recipe)):
+        model.save(tmp_path / "m.st")
+    loaded = TableClassifier.load(tmp_path / "m.st")
+    inner = CostSensitiveClassifier(loaded.estimator, costs={1: 20.0})
+    loaded.set_params(estimator=inner)
+    assert loaded.predict(ROWS).tolist() == model.predict(ROWS).tolist()

@@ -14,6 +14,8 @@ from sklearn.utils.validation import validate_data
 
 from counterpoise import validation
 from counterpoise.arrays import Labels
+from counterpoise.encoding.column_values import no_columns
+from counterpoise.encoding.columns import MISSING_RULES, Columns, parse_roles
 from counterpoise.errors import DataError
 from counterpoise.readers.chunk import require_different
 from counterpoise.readers.dataframes import NAME, column_names, is_lazy, tables
@@ -27,6 +29,30 @@ class Frame(NamedTuple):
 
     data: Any  # input of a FrameSource
     rows: int | None  # number of rows; None before all are read
+
+
+def parse_column_options(model: Any, label: str) -> Columns:
+    """Return the settings of the columns; raise if a parameter is invalid."""
+    for name in ("only", "classes"):
+        value = getattr(model, name)
+        if isinstance(value, str) or not all(isinstance(one, str) for one in value):
+            raise ValueError(f"{name}={value!r} must be a list of names")
+    validation.require_one_of(model, "missing", MISSING_RULES)
+    validation.require_one_of(model, "decimal", (".", ","))
+    if model.time_format is not None and "%" not in model.time_format:
+        raise ValueError(f"time_format={model.time_format!r} is not like %d.%m.%Y")
+    if not 0 <= validation.check_nonnegative_int(model.seed, "seed") < 2**32:
+        raise ValueError(f"seed={model.seed!r} must be below 2**32")
+    return Columns(
+        label,
+        parse_roles(model.columns or {}),
+        tuple(sorted(set(model.only))),
+        int(model.seed),
+        model.missing,
+        tuple(sorted(set(model.classes))),
+        model.decimal,
+        model.time_format,
+    )
 
 
 def check_frame(
@@ -174,6 +200,16 @@ def label_column(y: Any) -> pa.Array:
     """Return labels (n,) as a column; raise if a value is not a label."""
     values = parse_labels(y)
     return pa.array(values.tolist(), pa.string()) if values.dtype.kind == "U" else pa.array(values)
+
+
+def label_values(X: Any, label: str) -> list[Any]:
+    """Return the labels in a column of a frame; raise if it does not have the column."""
+    values: list[Any] = []
+    for table in tables(X):
+        if label not in table.column_names:
+            raise no_columns(NAME, table.column_names, [label], "which contains the labels")
+        values += table[label].to_pylist()
+    return values
 
 
 def label_name(y: Any) -> str:

@@ -10,14 +10,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, clone
 
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.encoding.column_values import no_columns
-from counterpoise.encoding.columns import MISSING_RULES, Columns, parse_roles
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.summary import Summary
@@ -31,14 +28,15 @@ from counterpoise.estimators.dataframes import (
     check_frame,
     label_column,
     label_name,
+    label_values,
+    parse_column_options,
     parse_labels,
     restore_labels,
     set_column_names,
 )
 from counterpoise.explanation import Explanation
 from counterpoise.public_names import document_like
-from counterpoise.readers.dataframes import NAME as FRAME
-from counterpoise.readers.dataframes import FrameSource, tables
+from counterpoise.readers.dataframes import FrameSource
 from counterpoise.solver.class_weights import ClassFactors, by_label
 from counterpoise.solver.options import warn_absent_label
 from counterpoise.solver.scores import Scores
@@ -50,37 +48,6 @@ from counterpoise.tables.records import cannot_unlearn_error
 from counterpoise.tables.scoring import CHUNK_ROWS
 
 NO_ROWS = "Found array with 0 sample(s) while a minimum of 1 is required."
-
-
-def parse_column_options(model: Any, label: str) -> Columns:
-    """Return the settings of the columns; raise if a parameter is invalid."""
-    for name in ("only", "classes"):
-        value = getattr(model, name)
-        if isinstance(value, str) or not all(isinstance(one, str) for one in value):
-            raise ValueError(f"{name}={value!r} must be a list of names")
-    validation.require_one_of(model, "missing", MISSING_RULES)
-    validation.require_one_of(model, "decimal", (".", ","))
-    if model.time_format is not None and "%" not in model.time_format:
-        raise ValueError(f"time_format={model.time_format!r} is not like %d.%m.%Y")
-    if not 0 <= validation.check_nonnegative_int(model.seed, "seed") < 2**32:
-        raise ValueError(f"seed={model.seed!r} must be below 2**32")
-    return Columns(
-        label,
-        parse_roles(model.columns or {}),
-        tuple(sorted(set(model.only))),
-        int(model.seed),
-        model.missing,
-        tuple(sorted(set(model.classes))),
-        model.decimal,
-        model.time_format,
-    )
-
-
-def _column(table: pa.Table, label: str) -> pa.ChunkedArray:
-    """Return the column of labels; raise if the table does not have it."""
-    if label not in table.column_names:
-        raise no_columns(FRAME, table.column_names, [label], "which contains the labels")
-    return table[label]
 
 
 class TableClassifier(TransformerMixin, ScoreClassifier):
@@ -313,8 +280,7 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         float
         """
         if y is None or isinstance(y, str):
-            label = self._snapshot()._label(y)
-            y = [value for table in tables(X) for value in _column(table, label).to_pylist()]
+            y = label_values(X, self._snapshot()._label(y))
         return float(super().score(X, parse_labels(y), sample_weight))
 
     @document_like(partial_fit)
@@ -400,13 +366,22 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save as a model file, which the command line can read too.
 
-        A :class:`~counterpoise.CostSensitiveClassifier` is not saved with it.
+        A :class:`~counterpoise.CostSensitiveClassifier` and its costs are not saved with it. A
+        warning shows how to set them again.
         """
         model = self._snapshot()._model
         before = self.__dict__.get("_path")
         if before is not None:
             model = merge.move_records(model, before, os.fspath(path))
         model.save(os.fspath(path))
+        if isinstance(self.estimator, CostSensitiveClassifier):
+            warnings.warn(
+                f"{os.fspath(path)} does not contain the CostSensitiveClassifier and its costs; "
+                "set them again after loading with loaded.set_params(estimator="
+                f"CostSensitiveClassifier(loaded.estimator, costs={self.estimator.costs!r}))",
+                UserWarning,
+                stacklevel=2,
+            )
 
     @classmethod
     @document_like(BalancedRidgeClassifier.load)
