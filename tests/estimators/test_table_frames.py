@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -452,3 +453,40 @@ def test_a_fitted_average_has_recent_scores(tmp_path):
     model = TableClassifier(AutoClassifier(candidates=("linear",))).fit(frame, "y")
     model.save(tmp_path / "m")
     assert TableModel.load(str(tmp_path / "m")).recent.shape == (300, 1)
+
+
+# Messages
+
+
+def test_messages_name_what_python_has(tmp_path):
+    frame = payments()
+    model = new_model().fit(frame, "fraud")
+    model.save(tmp_path / "m.st")
+    for one in (model, TableClassifier.load(tmp_path / "m.st")):
+        message = "the frame has no column 'year', which the model has learned; it has 'amount'"
+        with pytest.raises(ValueError, match=message) as caught:
+            one.predict(frame.drop(columns="year"))
+        assert "allow_new_columns" not in str(caught.value)
+        with pytest.raises(ValueError, match="allow_new_columns=True"):
+            one.predict(frame.assign(more=1.0))
+
+
+def test_a_missing_label_has_one_remedy():
+    frame = payments()
+    frame.loc[3, "fraud"] = None
+    with pytest.raises(ValueError, match=r"row 4: no label in column 'fraud'.*; drop the row$"):
+        TableClassifier().fit(frame, "fraud")
+
+
+def test_a_timestamp_without_a_half_life_names_the_estimator():
+    model, frame = TableClassifier(columns={"at": "timestamp"}), payments().dropna(subset="at")
+    message = re.escape('TableClassifier(BalancedRidgeClassifier(half_life="7d"), ...)')
+    with pytest.raises(ValueError, match=message):
+        model.fit(frame, "fraud")
+    inner = BalancedRidgeClassifier(half_life="7d")
+    assert model.set_params(estimator=inner).fit(frame, "fraud").score(frame, "fraud") > 0.5
+
+
+def test_costs_as_an_estimator_are_refused():
+    with pytest.raises(TypeError, match=r"costs is a keyword; use .*\(costs={1: 200.0}\)"):
+        TableClassifier(CostSensitiveClassifier({1: 200.0})).fit(payments(), "fraud")

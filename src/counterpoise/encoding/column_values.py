@@ -103,8 +103,10 @@ def require_value(
     """Raise if a label or a weight is missing in a row that is not dropped."""
     if columns.uses_indicators:
         problem = f"no {role} in column {name!r}, and a missing {role} cannot be filled in"
-        drop = Suggestion("drop the row"), Suggestion("use {}", "missing", "drop")
-        chunk.refuse(missing[name], lambda row: problem, *drop)
+        remedies = [Suggestion("drop the row")]
+        if role != "label":
+            remedies.append(Suggestion("use {}", "missing", "drop"))
+        chunk.refuse(missing[name], lambda row: problem, *remedies)
 
 
 def require_few(

@@ -213,6 +213,7 @@ class ColumnEncoder:
         optional: Collection[str] = (),
         usual: Vector | None = None,
         has_labels: bool = False,
+        lenient_option: str = "ignore_unknown",
     ) -> EncodedChunk:
         """Encode rows that are to be predicted: categories that were never learned are zero.
 
@@ -220,7 +221,8 @@ class ColumnEncoder:
         rows without any column of the model are left out. ``optional`` are columns that some of the
         learned rows did not have: a table need not have them, if it has others, and they are 0.
         ``usual`` is the mean of each feature (d,), for numbers that were never missing before. The
-        result has no weights, and labels only with ``has_labels``.
+        result has no weights, and labels only with ``has_labels``. ``lenient_option`` is the
+        setting of the user that makes ``apart`` None.
         """
         y = self._require_labels(chunk) if has_labels else None
         lacking = self.missing_columns(chunk)
@@ -235,13 +237,13 @@ class ColumnEncoder:
                 f"{chunk.source} has a column {strange[0]!r}, which the model has not learned; "
                 f"it has learned {column_values.format_names(self._learned_columns)}",
                 Suggestion("correct the name"),
-                Suggestion("leave unknown columns out", "ignore_unknown", True),
+                Suggestion("leave unknown columns out", lenient_option, True),
             )
         numbers, missing = self._read_numbers(chunk, self.kinds, is_learning=False)
         kept = column_values.keep(self.columns, chunk, missing, predicting=True)
         bare = self._bare(chunk)
         if apart is not None and bare.any():
-            skip = Suggestion("leave such rows without a prediction", "ignore_unknown", True)
+            skip = Suggestion("leave such rows without a prediction", lenient_option, True)
             names = column_values.format_names(self._learned_columns)
             problem = f"none of the columns of the model is here: {names}"
             raise chunk.error(int(bare.argmax()), problem, *cell_parsing.CORRECT, skip)

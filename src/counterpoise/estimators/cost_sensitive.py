@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,11 @@ def inner_estimator(outer: CostSensitiveClassifier) -> Any:
     inner = outer.estimator
     if inner is None:
         return BalancedRidgeClassifier(calibrate=True)
+    if isinstance(inner, Mapping):
+        raise TypeError(
+            "estimator is a dict, and costs is a keyword; use "
+            f"CostSensitiveClassifier(costs={dict(inner)!r})"
+        )
     if not hasattr(inner, "predict_proba"):
         raise TypeError(
             f"estimator: a {type(inner).__name__} has no predict_proba; use a classifier with "

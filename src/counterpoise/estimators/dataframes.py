@@ -126,6 +126,11 @@ def _same_columns(model: Any, X: Any, mine: list[str]) -> Any:
     except ValueError as error:
         if before is None:
             raise
+        lacking = [name for name in before.tolist() if name not in mine]
+        if lacking:
+            names = column_names(X) or mine
+            problem = no_columns(NAME, names, lacking, "which the model has learned")
+            raise ValueError(f"{problem}\n{error}") from None
         fix = "Pass allow_new_columns=True to allow different columns.\n"
         raise ValueError(f"{error}{fix}") from None
     table = pa.concat_tables(list(tables(X)))

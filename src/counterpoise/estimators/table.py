@@ -18,7 +18,7 @@ from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.summary import Summary
-from counterpoise.errors import DataError
+from counterpoise.errors import DataError, Suggestion
 from counterpoise.estimators import array_validation
 from counterpoise.estimators.auto import AutoClassifier, wrap_engine
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
@@ -47,6 +47,9 @@ from counterpoise.tables.model import NAME, TableModel
 from counterpoise.tables.records import cannot_unlearn_error
 from counterpoise.tables.scoring import CHUNK_ROWS
 
+GIVE_HALF_LIFE = Suggestion(
+    'give it to the estimator: TableClassifier(BalancedRidgeClassifier(half_life="7d"), ...)'
+)
 NO_ROWS = "Found array with 0 sample(s) while a minimum of 1 is required."
 
 
@@ -516,7 +519,7 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
                 f"CostSensitiveClassifier; got a {type(inner).__name__}"
             )
         prototype: Model = new_engine(inner)
-        require_clock(prototype, columns)
+        require_clock(prototype, columns, GIVE_HALF_LIFE)
         given, guards = prototype.params.estimator_parameters, self._guards()
         if columns.classes:
             guards.require_named(given, columns.classes, NAME)
@@ -570,7 +573,8 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         frame = check_frame(self, X, encoder.encoding.columns.label, reset=False, least=1)
         source, parts = FrameSource(frame.data), []
         for chunk in encoder.read_chunks(source, max(self.chunk_rows, 1), lambda name: True):
-            encoded = encoder.encode(chunk, None if self.allow_new_columns else ())
+            apart = None if self.allow_new_columns else ()
+            encoded = encoder.encode(chunk, apart, lenient_option="allow_new_columns")
             if encoded.bare:
                 raise DataError("a row has none of the columns of the model")
             for name in [one for one in encoded.blank if one not in self._warned_columns]:

@@ -133,7 +133,12 @@ def require_label(columns: Mapping[str, Any]) -> None:
         )
 
 
-def require_clock(model: Model, columns: Columns) -> None:
+GIVE_HALF_LIFE = Suggestion("give a time such as 7d", "half_life")
+
+
+def require_clock(
+    model: Model, columns: Columns, give_half_life: Suggestion = GIVE_HALF_LIFE
+) -> None:
     """Raise unless a half-life in units of time comes with a column of times, and vice versa."""
     half_life = model.params.options.half_life
     timed = model.params.options.decay.is_timed
@@ -148,7 +153,7 @@ def require_clock(model: Model, columns: Columns) -> None:
                 OptionValue("timestamp"),
                 " has times for decay, and requires a half-life",
             ),
-            Suggestion("give a time such as 7d", "half_life"),
+            give_half_life,
             Suggestion("leave {} out", "timestamp"),
         )
 

@@ -65,14 +65,21 @@ class PredictionEncoder:
         yield from source.chunks(rows, ReadPosition(), kinds, wanted or self.encoding.knows)
 
     def encode(
-        self, chunk: Chunk, apart: Iterable[str] | None = (), has_labels: bool = False
+        self,
+        chunk: Chunk,
+        apart: Iterable[str] | None = (),
+        has_labels: bool = False,
+        lenient_option: str = "ignore_unknown",
     ) -> EncodedChunk:
         """Encode the rows of a chunk, with their labels if they have them.
 
-        ``apart`` are columns that the model need not have learned; None for any.
+        ``apart`` are columns that the model need not have learned; None for any, which is the
+        effect of the setting ``lenient_option``.
         """
         apart = None if apart is None else tuple(apart)
-        return self.encoding.predict(chunk, apart, self.optional, self.mean, has_labels)
+        return self.encoding.predict(
+            chunk, apart, self.optional, self.mean, has_labels, lenient_option
+        )
 
 
 class ScoredChunk(NamedTuple):
