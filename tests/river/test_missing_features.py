@@ -214,3 +214,43 @@ def test_values_that_are_not_events_are_refused(event):
             call()
     with pytest.raises(ValueError, match="a label is None; drop the event, or learn it when"):
         model.learn_one({"a": 1.0}, None)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [int, bool, np.int64, np.int8, np.uint8, np.bool_, np.float16, np.float32, np.float64],
+)
+def test_numbers_that_are_not_floats_are_learned_in_the_compiled_loop(monkeypatch, convert):
+    rng = np.random.default_rng(5)
+    numbers = [int(x) for x in rng.integers(0, 2, 60)]
+    other, labels = rng.normal(size=60).tolist(), (rng.random(60) < 0.4).tolist()
+    models = [BalancedRidgeClassifier(absent="missing") for _ in range(2)]
+    pairs = list(zip(numbers, other, strict=True))
+    events = [
+        [{"a": kind(x), "b": z} if i % 5 else {"b": z} for i, (x, z) in enumerate(pairs)]
+        for kind in (convert, float)
+    ]
+    slow = []
+    learn_rows, scores = BalancedRidgeClassifier._learn_rows, BalancedRidgeClassifier._scores
+    monkeypatch.setattr(
+        BalancedRidgeClassifier, "_learn_rows", lambda *args: slow.append(1) or learn_rows(*args)
+    )
+    for i, label in enumerate(labels):
+        if i == 20:  # by then both labels, and both features with and without a value, occurred
+            slow.clear()
+            monkeypatch.setattr(
+                BalancedRidgeClassifier,
+                "_scores",
+                lambda *args, **options: slow.append(1) or scores(*args, **options),
+            )
+        found = []
+        for model, own in zip(models, events, strict=True):
+            model.learn_one(own[i], label)
+            found.append((model.predict_one(own[i]), model.predict_proba_one(own[i])))
+        assert found[0] == found[1]
+    assert slow == []
+    with pytest.raises(ValueError, match="feature 'a' is 'x', not a number"):
+        models[0].learn_one({"a": "x", "b": 0.0}, True)
+    with pytest.raises(ValueError, match="beyond 1e"):
+        models[0].learn_one({"a": 10**150, "b": 0.0}, True)
+    assert slow == []

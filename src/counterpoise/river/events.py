@@ -116,16 +116,13 @@ class ImputedEvents:
                 self._empty[j], self._empty[by] = base, 1.0
 
     def row(self, event: dict[Any, Any]) -> list[float] | None:
-        """Return an event as a row; None if a feature is new or is missing for the first time.
-
-        Only Python floats are converted; :func:`encode_events` converts other values.
-        """
+        """Return an event as a row; None if a feature is new or is missing for the first time."""
         row, found = self._empty.copy(), 0
         for name, value in event.items():
             if value is None or value != value:  # missing
                 continue
             if type(value) is not float or not -MAX_ABS_VALUE <= value <= MAX_ABS_VALUE:
-                return None
+                value = validation.number(name, value)
             optional = self._optional.get(name)
             if optional is not None:
                 j, by, base, flag = optional
