@@ -182,7 +182,8 @@ def number(name: Any, value: Any) -> float:
         remedy = "encode it first, for example with river.preprocessing.OneHotEncoder"
         if value is None:
             remedy = "leave it out, which means 0, or impute it first, for example with "
-            remedy += "river.preprocessing.StatImputer, or use absent='missing'"
+            remedy += "river.preprocessing.StatImputer, or use "
+            remedy += "counterpoise.river.BalancedRidgeClassifier(absent='missing')"
         elif hasattr(value, "isoformat"):
             remedy = "convert dates to numbers first, for example with their timestamp()"
         raise ValueError(f"feature {name!r} is {value!r}, not a number; {remedy}") from None

@@ -13,8 +13,14 @@ import numpy as np
 from counterpoise import validation
 from counterpoise.arrays import Vector
 from counterpoise.engine.state import LearningConfig
+from counterpoise.errors import suggest
 from counterpoise.feature_maps import FittedMap, Map
-from counterpoise.feature_maps.fitted import feature_map_name, parse_feature_map
+from counterpoise.feature_maps.fitted import (
+    MAP_NAMES,
+    feature_map_name,
+    is_map_name,
+    parse_feature_map,
+)
 from counterpoise.solver.options import Options
 
 LINEAR = "linear"
@@ -246,7 +252,15 @@ def _parse_candidate(candidate: Any) -> tuple[Map | None, float | None]:
     if not isinstance(candidate, str):
         return parse_feature_map(candidate), None
     nu = pooling_of(candidate)
-    return (None if candidate == LINEAR or nu is not None else parse_feature_map(candidate)), nu
+    if candidate == LINEAR or nu is not None:
+        return None, nu
+    if not is_map_name(candidate):
+        close = "".join(f" ({one.words})" for one in suggest(candidate, CANDIDATES))
+        raise ValueError(
+            f"candidates has {candidate!r}, which is not known{close}; use {LINEAR}, {POOLING}10, "
+            f"or maps: {MAP_NAMES}"
+        )
+    return parse_feature_map(candidate), None
 
 
 def _is_sequence(given: Any) -> bool:

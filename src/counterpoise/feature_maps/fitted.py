@@ -34,6 +34,10 @@ KINDS: Kinds = {
     "steps": Steps,
     "+": MapUnion,
 }
+MAP_NAMES = (
+    "poly2 (or another order), interactions, rm3, hinges, ranks, steps:300, landmarks:256, "
+    "rff:400, rff:400,width=0.5, several joined by a plus"
+)
 
 
 def map_of(given: Any, kinds: Kinds = KINDS) -> Map:
@@ -52,12 +56,16 @@ def map_of(given: Any, kinds: Kinds = KINDS) -> Map:
     found = _find_map(given, kinds) if isinstance(given, str) else None
     if found is None:
         raise ValueError(
-            f"feature_map={given!r} is not known; use poly2 (or another order), interactions, rm3, "
-            "hinges, ranks, steps:300, landmarks:256, rff:400, rff:400,width=0.5, several joined "
-            "by a plus, or a map of counterpoise.feature_maps"
+            f"feature_map={given!r} is not known; use {MAP_NAMES}, or a map of "
+            "counterpoise.feature_maps"
         )
     found.check()
     return found
+
+
+def is_map_name(text: str) -> bool:
+    """Return whether a text is the name of a map."""
+    return _find_map(text, KINDS) is not None
 
 
 def _find_map(text: str, kinds: Kinds) -> Map | None:
