@@ -13,6 +13,7 @@ from counterpoise.validation import MAX_TIMESTAMP
 
 AWARE, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 EPOCH_NAIVE = AWARE.replace(tzinfo=None)
+T_IS_IGNORED = "t is ignored, because half_life is not a duration such as '7d'"
 
 
 def time(t: Any) -> float:

@@ -1,6 +1,7 @@
 """AutoClassifier of river: river's own checks, and the predictions of the estimator for arrays."""
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from builders import stream
 from river import checks
 
 from counterpoise import AutoClassifier as Arrays
-from counterpoise.river import AutoClassifier
+from counterpoise.river import AutoClassifier, BalancedRidgeClassifier
 
 SOME = {"candidates": ("linear", "pooled_rows=10", "hinges", "landmarks:20"), "ridges": (1.0, 0.1)}
 
@@ -91,3 +92,57 @@ def test_single_events_with_a_late_label_are_learned_immediately():
         model.learn_one(dict(zip("ab", x, strict=True)), bool(k))
     assert model.predict_one({"a": X[0, 0], "b": X[0, 1]}) in (True, False)
     assert isinstance(model.predict_one({"a": 0.0}), bool | np.bool_)
+
+
+def test_a_missing_value_has_a_remedy_that_exists():
+    model = AutoClassifier(**PLAIN)
+    says = r"feature 'a' is None, .* use counterpoise.river.BalancedRidgeClassifier\(absent="
+    with pytest.raises(ValueError, match=says):
+        model.learn_one({"a": None}, "ok")
+    BalancedRidgeClassifier(absent="missing").learn_one({"a": None, "b": 1.0}, "ok")
+
+
+def test_an_unknown_candidate_is_compared_with_all():
+    says = r"candidates has 'lineer', .*\(did you mean 'linear'\?\); use linear, pooled_rows=10, or"
+    with pytest.raises(ValueError, match=says):
+        AutoClassifier(candidates=("lineer",))
+    with pytest.raises(ValueError, match="did you mean 'pooled_rows=10'"):
+        Arrays(candidates=("pooled_row=10",)).fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ValueError, match="'xyz', which is not known; use linear"):
+        AutoClassifier(candidates=("xyz",))
+
+
+def test_a_changed_feature_is_warned_about_by_its_name():
+    rng = np.random.default_rng(0)
+    model = AutoClassifier(candidates=("linear", "hinges"), ridges=(1.0, 0.1))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for i in range(4000):
+            x = {"pressure": rng.normal(), "temperature": rng.normal() + 50.0 * (i > 1500)}
+            model.learn_one(x, "ok" if rng.random() < 0.7 else "bad")
+    (text,) = [str(one.message) for one in found]
+    assert text.startswith("feature 'temperature': ")
+    assert "far from the first" in text
+
+
+@pytest.mark.parametrize(("label", "rows"), [("Bad", 30), ("other", 1100)])
+def test_factors_of_labels_that_never_occur_are_warned_about_once(label, rows):
+    rng = np.random.default_rng(1)
+    events = [({"a": rng.normal()}, "bad" if i % 5 == 0 else "ok") for i in range(rows)]
+    model, good = (AutoClassifier(class_factors={one: 20}, **PLAIN) for one in (label, "bad"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for x, y in events:
+            model.learn_one(x, y)
+            good.learn_one(x, y)
+        good.predict_one(events[0][0])
+    says = f"class_factors names the label '{label}', which never occurred in {rows:,} rows; those"
+    with pytest.warns(UserWarning, match=says) as found:
+        model.predict_one(events[0][0])
+    assert [one.filename for one in found] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_one(events[0][0])
+        model.predict_proba_one(events[0][0])
+        model.learn_one(*events[0])
+        model.predict_proba_one(events[0][0])

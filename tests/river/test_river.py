@@ -3,6 +3,7 @@
 import copy
 import datetime
 import pickle
+import warnings
 from collections import Counter, OrderedDict
 
 import numpy as np
@@ -531,3 +532,58 @@ def test_events_unlearned_one_by_one_leave_nothing():
         for i in rng.permutation(80):
             model.unlearn_one(xs[i], int(y[i]), float(w[i]))
         assert not model._state.is_fitted
+
+
+@pytest.mark.parametrize("option", ["class_factors", "half_life", "class_weight"])
+@pytest.mark.parametrize("call", ["predict_one", "predict_proba_one", "predict_stream_proba_one"])
+def test_a_label_in_another_case_is_warned_about_early_and_once(option, call):
+    model = BalancedRidgeClassifier(**{option: {"Fraud": 20}})
+    predict = getattr(model, call)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for i in range(19):
+            model.learn_one({"a": float(i % 7)}, "fraud" if i % 5 == 0 else "ok")
+            predict({"a": 1.0})
+        model.learn_one({"a": 1.0}, "ok")
+    says = (
+        f"{option} names the label 'Fraud', which never occurred in .* that did are 'fraud', 'ok'"
+    )
+    with pytest.warns(UserWarning, match=says) as found:
+        predict({"a": 1.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            model.learn_one({"a": 2.0}, "ok")
+            predict({"a": 1.0})
+            model.learn_one({"a": 1.0}, "fraud")
+    assert [one.filename for one in found] == [__file__]
+
+
+def test_a_factor_of_a_label_of_another_type_is_warned_about_early():
+    model = BalancedRidgeClassifier(class_factors={"1": 20})
+    for i in range(30):
+        model.learn_one({"a": float(i % 7)}, i % 2)
+    with pytest.warns(UserWarning, match="class_factors names the label '1', which never"):
+        model.predict_one({"a": 1.0})
+
+
+def test_times_without_a_half_life_in_time_are_warned_about_once():
+    says = "t is ignored, because half_life is not a duration such as '7d'"
+    for options in ({}, {"half_life": 20.0}):
+        model, plain = (BalancedRidgeClassifier(**options) for _ in range(2))
+        with pytest.warns(UserWarning, match=says) as found:
+            model.learn_one({"a": 0.0}, 0, t=3.0)
+        plain.learn_one({"a": 0.0}, 0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for i in range(1, 5):
+                model.learn_one({"a": float(i)}, i % 2, t=3.0)
+                plain.learn_one({"a": float(i)}, i % 2)
+        assert [one.filename for one in found] == [__file__]
+        assert model.predict_proba_one({"a": 1.0}) == plain.predict_proba_one({"a": 1.0})
+    frame = pd.DataFrame({"a": [0.0, 1.0]})
+    with pytest.warns(UserWarning, match=says):
+        BalancedRidgeClassifier().learn_many(frame, pd.Series([0, 1]), t=[0.0, 1.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BalancedRidgeClassifier(half_life="7d").learn_one({"a": 1.0}, 0, t=3.0)

@@ -487,10 +487,10 @@ class State:
         session.solved = options, found
         return found
 
-    def warn_unseen_labels_once(self, options: Options) -> None:
-        """Warn once, after enough rows, of labels that have a weight and never occurred."""
+    def warn_unseen_labels_once(self, options: Options, stacklevel: int = 5) -> None:
+        """Warn once of labels that have a weight and never occurred."""
         if not self.has_warned and has_label_weights(options):
-            self.has_warned = warn_unseen_labels(self.moments, options, stacklevel=5)
+            self.has_warned = warn_unseen_labels(self.moments, options, stacklevel)
 
     def _solve(
         self, classes: Classes, options: Options, link: bool, solved: Scores | None = None

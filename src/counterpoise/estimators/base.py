@@ -26,6 +26,7 @@ from counterpoise.moments.classes import ravel_binary
 from counterpoise.public_names import document_like
 from counterpoise.solver.options import LABEL_OPTIONS
 from counterpoise.solver.scores import Scores
+from counterpoise.timestamps import T_IS_IGNORED
 
 E = TypeVar("E", bound=Engine)
 Self = TypeVar("Self", bound="EstimatorBase[Any]")
@@ -165,8 +166,7 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
         """Check rows and let the engine learn them; ``is_whole`` if they are all rows."""
         engine = self._engine
         if t is not None and not engine.params.options.decay.is_timed:
-            text = "t is ignored, because half_life is not a duration such as '7d'"
-            warnings.warn(text, UserWarning, stacklevel=4)
+            warnings.warn(T_IS_IGNORED, UserWarning, stacklevel=4)
         array_validation.require_y(self, y)
         rows, target = array_validation.rows(self, X, y, not engine.is_fitted, least=least)
         names, was_sorted = self.__dict__.get("feature_names_in_"), engine.has_sorted_labels

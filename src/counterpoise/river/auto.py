@@ -17,6 +17,7 @@ from counterpoise.public_names import document_like
 from counterpoise.river.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.river.events import as_event, event_row, invalid_weight, require_label
 from counterpoise.solver.class_weights import ClassFactors
+from counterpoise.solver.options import warn_absent_label
 from counterpoise.validation import MAX_SAMPLE_WEIGHT
 
 
@@ -85,6 +86,8 @@ class AutoClassifier(base.Classifier):
         factors = None if class_factors is None else dict(enumerate(class_factors.values()))
         self._model = AutoModel.create(**{**self._get_params(), "class_factors": factors})
         self._columns: dict[Any, int] = {}
+        self._unseen: set[Any] = set(self._labels)  # labels of factors, until they occur
+        self._n_events = 0  # while any of these labels is unseen
 
     @property
     def _multiclass(self) -> bool:
@@ -105,22 +108,32 @@ class AutoClassifier(base.Classifier):
         if model.is_fitted and len(columns) > model.n_features:
             model = copy.deepcopy(model)
             model.add_features([repr(name) for name in columns])
+        if len(columns) > len(self._columns):
+            model.warning_names = list(columns)
         code = self._codes.get(y, len(self._labels))
         if not model.learn_one(row, code, float(w)):
-            was_sorted = model.has_sorted_labels
+            is_first, was_sorted = not model.is_fitted, model.has_sorted_labels
             model.learn(row[None], np.array([code]), [float(w)])
+            if is_first:  # warnings of the states would name codes
+                for state in model.candidates.states.values():
+                    state.has_warned = True
             if model.has_sorted_labels and not was_sorted:
                 warn_sorted_labels(stacklevel=3)
         if code == len(self._labels):
             self._labels.append(y)
             self._codes[y] = code
         self._model, self._columns = model, columns
+        if self._unseen:
+            self._unseen.discard(y)
+            self._n_events += 1
 
     @document_like(BalancedRidgeClassifier.predict_one)
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """Return the label of an event; None before anything was learned."""
         if not self._model.is_fitted:
             return None
+        if self._unseen:
+            self._warn_unseen_labels()
         return self._labels[int(self._model.predict_one(self._row(x)))]
 
     @document_like(BalancedRidgeClassifier.predict_proba_one)
@@ -136,6 +149,8 @@ class AutoClassifier(base.Classifier):
     def _probabilities(self, x: dict[Any, Any], stream: bool) -> dict[Any, float]:
         if not self._model.is_fitted:
             return {}
+        if self._unseen:
+            self._warn_unseen_labels()
         p, codes = self._model.predict_proba_one(self._row(x), stream), self._model.labels.tolist()
         return {self._labels[code]: float(one) for code, one in zip(codes, p, strict=True)}
 
@@ -143,6 +158,12 @@ class AutoClassifier(base.Classifier):
     def averaging_weights(self) -> dict[str, float]:
         """Weight of each candidate in the average."""
         return self._model.averaging_weights
+
+    def _warn_unseen_labels(self) -> None:
+        """Warn once of labels that have a factor and never occurred."""
+        seen = [label for label in self._labels if label not in self._unseen]
+        if warn_absent_label("class_factors", self.class_factors, seen, self._n_events, 4):
+            self._unseen = set()
 
     def _row(self, x: dict[Any, Any]) -> Vector:
         return event_row(as_event(x), self._columns, max(len(self._columns), 1))

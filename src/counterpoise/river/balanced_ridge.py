@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -29,6 +30,7 @@ from counterpoise.solver.imputation import MeanImputation
 from counterpoise.solver.options import has_label_weights
 from counterpoise.solver.scores import Scores
 from counterpoise.stepwise.single_event import SingleEventModel
+from counterpoise.timestamps import T_IS_IGNORED
 from counterpoise.validation import MAX_SAMPLE_WEIGHT
 
 
@@ -124,6 +126,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         self._state = State.empty(plan, 1, [])
         self._columns: dict[Any, int] = {}
         self._open: SingleEventModel | None = None  # moments open to single events
+        self._has_warned_of_time = False
 
     @property
     def _multiclass(self) -> bool:
@@ -149,6 +152,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             x = as_event(x)
         if not 0.0 <= w <= MAX_SAMPLE_WEIGHT:
             raise invalid_weight(w)
+        if t is not None:
+            self._warn_unless_timed()
         found, state = self._open, self._state
         slot = None if found is None else found.slots.get(y)
         if found is None or slot is None or not self._is_direct:
@@ -182,6 +187,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         t
             Their times, as for `learn_one`.
         """
+        if t is not None:
+            self._warn_unless_timed()
         rows, names = events.frame_rows(X)
         weight, fill = validation.weights(w, len(rows)), None
         when = timestamps.times(t, len(rows)) if self._state.config.decay.is_timed else None
@@ -242,6 +249,12 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         result: BalancedRidgeClassifier = self.clone()
         result._become(events.merge_states(self._state, other._state, self.memory_limit))
         return result
+
+    def _warn_unless_timed(self) -> None:
+        """Warn once of times that have no effect."""
+        if not self._has_warned_of_time and not self._state.config.decay.is_timed:
+            self._has_warned_of_time = True
+            warnings.warn(T_IS_IGNORED, UserWarning, stacklevel=3)
 
     def _learn_slowly(self, x: dict[Any, Any], y: Any, w: float, when: float | None) -> None:
         """Learn an event that is mapped, decays by time, or has a new label or feature."""
@@ -333,7 +346,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             x = as_event(x)
         found, state = self._open, self._state
         if self._has_label_weights and not state.has_warned:
-            state.warn_unseen_labels_once(self._options)
+            state.warn_unseen_labels_once(self._options, stacklevel=4)
         if found is not None:
             opened = found.events
             at = opened.best(x) if state.fixed is None else opened.best(self._map_event(x))
@@ -499,6 +512,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         if type(x) is not dict:
             x = as_event(x)
         found, state = self._open, self._state
+        if self._has_label_weights and not state.has_warned:
+            state.warn_unseen_labels_once(self._options, stacklevel=5)
         if found is not None:
             if state.fixed is None:
                 p = found.events.probabilities(x, stream)

@@ -17,6 +17,7 @@ from counterpoise.solver.class_weights import ClassFactors, ClassWeight
 
 LABEL_OPTIONS = ("class_factors", "class_weight", "half_life")  # these may be dicts by label
 MIN_ROWS_BEFORE_WARNING = 1000.0  # rows among which a label should have occurred
+MIN_ROWS_BEFORE_SPELLING_WARNING = 20.0  # the same, if an occurred label is spelled alike
 
 
 @dataclass(frozen=True)
@@ -84,20 +85,32 @@ def has_label_weights(options: Options) -> bool:
 
 
 def warn_unseen_labels(moments: Moments, options: Options, stacklevel: int = 3) -> bool:
-    """Warn of labels that never occurred, if there are enough rows; return whether there are."""
+    """Warn of labels that never occurred; return whether no other warning can follow."""
     rows, seen = float(moments.N.sum()), moments.labels[moments.N > 0].tolist()
+    is_done = rows >= MIN_ROWS_BEFORE_WARNING
     for option in LABEL_OPTIONS:
-        warn_absent_label(option, getattr(options, option), seen, rows, stacklevel + 1)
-    return rows >= MIN_ROWS_BEFORE_WARNING
+        given = getattr(options, option)
+        is_done = warn_absent_label(option, given, seen, rows, stacklevel + 1) or is_done
+    return is_done
 
 
 def warn_absent_label(
     option: str, given: object, seen: list[Any], rows: float, stacklevel: int = 3
-) -> None:
-    """Warn of a label that an option names and that never occurred in enough rows."""
-    absent = [label for label in given if label not in seen] if isinstance(given, Mapping) else []
-    if not absent or rows < MIN_ROWS_BEFORE_WARNING:
-        return
+) -> bool:
+    """Warn of a label that an option names and that never occurred; return whether it warned.
+
+    A rare label may not occur for many rows. A label that differs from an occurred one only in its
+    case or type is probably a mistake, so few rows are enough.
+    """
+    given = given if isinstance(given, Mapping) else {}
+    absent = [label for label in given if label not in seen]
+    if rows < MIN_ROWS_BEFORE_SPELLING_WARNING:
+        return False
+    if absent and rows < MIN_ROWS_BEFORE_WARNING:
+        spellings = {_spelling(label) for label in seen if label not in given}
+        absent = [label for label in absent if _spelling(label) in spellings]
+    if not absent:
+        return False
     some = ", ".join(repr(label) for label in seen[:5]) + (", ..." if seen[5:] else "")
     warnings.warn(
         f"{option} names the label {absent[0]!r}, which never occurred in {np.floor(rows):,.0f} "
@@ -105,3 +118,9 @@ def warn_absent_label(
         UserWarning,
         stacklevel=stacklevel,
     )
+    return True
+
+
+def _spelling(label: Any) -> str:
+    """Return the text of a label, independent of its case, type and outer spaces."""
+    return str(label).strip().casefold()
