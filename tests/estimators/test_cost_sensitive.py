@@ -19,6 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier, CostSensitiveClassifier
+from counterpoise.evaluate import should_alert
+from counterpoise.river import BalancedRidgeClassifier as River
 
 X, y = stream(3000, 4, minority=0.03, seed=1)
 
@@ -140,6 +142,19 @@ def test_nonsense():
         CostSensitiveClassifier(costs={1: -1.0}).fit(X, y)
     with pytest.raises(AttributeError, match="learned nothing"):
         _ = CostSensitiveClassifier().classes_
+
+
+def test_a_model_of_events_has_another_way_to_decide_by_costs():
+    model = River()
+    says = "takes classifiers for arrays, .* in a loop of events counterpoise.evaluate.should_alert"
+    for call in (lambda m: m.fit(X, y), lambda m: m.partial_fit(X, y)):
+        with pytest.raises(TypeError, match=says):
+            call(CostSensitiveClassifier(model))
+    model.learn_one({"a": 0.0}, "ok")
+    model.learn_one({"a": 1.0}, "fraud")
+    p = model.predict_stream_proba_one({"a": 1.0})["fraud"]
+    assert should_alert(p, 200.0, 5.0) is True
+    assert should_alert(model.predict_stream_proba_one({"a": 0.0})["fraud"], 1e-9, 5.0) is False
 
 
 def test_costs_of_labels_that_never_occurred_cause_a_warning():

@@ -51,6 +51,15 @@ def test_an_alert_pays_where_its_threshold_is_reached():
         np.testing.assert_array_equal(should_alert(p, miss, 2.0)[~near], expected[~near])
 
 
+@pytest.mark.parametrize("p", [0.0, 0.02, 0.0244, 0.1, 1.0])
+def test_a_decision_about_one_row_is_that_of_an_array(p):
+    (expected,) = should_alert([p], 200.0, 5.0).tolist()
+    for number in (p, np.float64(p), np.array(p)):
+        assert should_alert(number, 200.0, 5.0) is expected
+    with pytest.raises(ValueError, match="miss must be one number, not of shape"):
+        should_alert(p, [200.0], 5.0)
+
+
 @pytest.mark.slow
 def test_risk_classifiers_decide_as_alerts_do():
     rng = np.random.default_rng(0)

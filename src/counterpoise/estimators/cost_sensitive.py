@@ -35,6 +35,14 @@ def inner_estimator(outer: CostSensitiveClassifier) -> Any:
             "estimator is a dict, and costs is a keyword; use "
             f"CostSensitiveClassifier(costs={dict(inner)!r})"
         )
+    if hasattr(inner, "learn_one"):
+        raise TypeError(
+            f"estimator: a {type(inner).__name__} of river learns events, and "
+            "CostSensitiveClassifier takes classifiers for arrays, with fit and predict_proba; use "
+            "counterpoise.BalancedRidgeClassifier, or in a loop of events "
+            "counterpoise.evaluate.should_alert(p, miss, alarm), with p from "
+            "predict_stream_proba_one"
+        )
     if not hasattr(inner, "predict_proba"):
         raise TypeError(
             f"estimator: a {type(inner).__name__} has no predict_proba; use a classifier with "
@@ -47,6 +55,8 @@ def _inner_has(name: str) -> Callable[[Any], bool]:
     """Return a check whether the classifier inside has a method."""
 
     def check(outer: CostSensitiveClassifier) -> bool:
+        if hasattr(outer.estimator, "learn_one"):
+            return name == "partial_fit"  # calling it raises the error that names a remedy
         inner = outer.__dict__.get("estimator_", inner_estimator(outer))
         getattr(inner, name)  # an AttributeError names it
         return True

@@ -11,7 +11,7 @@ Only that rule takes into account that each row has its own cost.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -133,28 +133,42 @@ def cost_curve(
     )
 
 
-def should_alert(p: ArrayLike, miss: ArrayLike, alarm: float = 1.0) -> Flags:
+@overload
+def should_alert(p: Vector, miss: ArrayLike, alarm: float = 1.0) -> Flags: ...
+@overload
+def should_alert(p: ArrayLike, miss: ArrayLike, alarm: float = 1.0) -> Flags | bool: ...
+
+
+def should_alert(p: ArrayLike, miss: ArrayLike, alarm: float = 1.0) -> Flags | bool:
     """Return where an alert is cheaper on average than none.
 
     Parameters
     ----------
-    p : array-like of shape (n,)
+    p : float or array-like of shape (n,)
         Stream probability of the positive class.
     miss : float or array-like of shape (n,)
         Cost of a miss.
     alarm : float, default=1
         Cost of a false alarm.
 
+    Returns
+    -------
+    bool or ndarray of shape (n,)
+        A bool if p is a number.
+
     Examples
     --------
     >>> from counterpoise.evaluate import should_alert
+    >>> should_alert(0.02, 100.0)
+    True
     >>> should_alert([0.02, 0.02, 0.3], [10.0, 100.0, 10.0]).tolist()
     [False, True, True]
     """
     risk = np.asarray(p, dtype=np.float64)
-    costs, fee = check_costs("miss", miss, len(risk)), float(check_costs("alarm", alarm))
+    rows = len(risk) if risk.ndim else None
+    costs, fee = check_costs("miss", miss, rows), float(check_costs("alarm", alarm))
     result: Flags = risk * costs >= (1.0 - risk) * fee
-    return result
+    return result if risk.ndim else bool(result)
 
 
 def check_costs(name: str, value: ArrayLike, rows: int | None = None) -> Vector:
