@@ -35,9 +35,9 @@ def inner_estimator(outer: CostSensitiveClassifier) -> Any:
             "estimator is a dict, and costs is a keyword; use "
             f"CostSensitiveClassifier(costs={dict(inner)!r})"
         )
-    if hasattr(inner, "learn_one"):
+    if _learns_only_events(inner):
         raise TypeError(
-            f"estimator: a {type(inner).__name__} of river learns events, and "
+            f"estimator: the {type(inner).__name__} of river learns events, and "
             "CostSensitiveClassifier takes classifiers for arrays, with fit and predict_proba; use "
             "counterpoise.BalancedRidgeClassifier, or in a loop of events "
             "counterpoise.evaluate.should_alert(p, miss, alarm), with p from "
@@ -51,11 +51,16 @@ def inner_estimator(outer: CostSensitiveClassifier) -> Any:
     return inner
 
 
+def _learns_only_events(estimator: Any) -> bool:
+    """Return whether this is a model of river."""
+    return hasattr(estimator, "learn_one") and not hasattr(estimator, "fit")
+
+
 def _inner_has(name: str) -> Callable[[Any], bool]:
     """Return a check whether the classifier inside has a method."""
 
     def check(outer: CostSensitiveClassifier) -> bool:
-        if hasattr(outer.estimator, "learn_one"):
+        if _learns_only_events(outer.estimator):
             return name == "partial_fit"  # calling it raises the error that names a remedy
         inner = outer.__dict__.get("estimator_", inner_estimator(outer))
         getattr(inner, name)  # an AttributeError names it
