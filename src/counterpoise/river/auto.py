@@ -24,10 +24,11 @@ from counterpoise.validation import MAX_SAMPLE_WEIGHT
 class AutoClassifier(base.Classifier):
     """Ridge classifier with balanced classes that averages maps, boundaries and ridges.
 
-    Predictions are by an average that is at most a third of the events old. Until the first 1,200
+    Averaging weights are refreshed when the stream has grown by a third. Until the first 1,200
     events have fixed the maps of the features, events are stored and learned together. A feature
     that is absent from an event is 0, and features may appear late. Labels may be of any hashable
-    type and appear at any time.
+    type and appear at any time. The model has no explanations, unlearning, merging, files and
+    methods for frames.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class AutoClassifier(base.Classifier):
     class_factors
         Factors on the class weights by label.
     half_life
-        An event decays to half its weight while its own class receives this much weight.
+        A number of later events of the same class, after which an event has half its weight.
     calibrate
         Whether outcomes of events, scored before they are learned, correct stream probabilities.
     memory_limit

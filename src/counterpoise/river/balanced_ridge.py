@@ -58,8 +58,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
     penalize_intercept
         Whether to penalize it like any coefficient.
     half_life
-        Weight of its own class, a number or a dict by label, or time such as "7d", in which an
-        event decays to half its weight.
+        A number of later events of the same class, a dict of them by label, or a time such as "7d",
+        after which an event has half its weight.
     multi_class
         "lda" separates three or more classes in one problem, "ovr" each from all others.
     pooled_rows
@@ -74,6 +74,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
     absent
         Meaning of a feature that is absent from an event: "zero", as for one-hot features, or
         "missing": it is imputed by the mean of all values so far, and an indicator is a feature.
+        After a OneHotEncoder use "zero". Models with "missing" cannot be merged.
 
     Examples
     --------
@@ -224,7 +225,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         """Return a model that has learned the events of this one, then those of the other.
 
         Features are the same where their names are. A feature that only one of the models has was
-        0 in the events of the other.
+        0 in the events of the other. Models with ``absent="missing"`` cannot be merged; use
+        `counterpoise.TableClassifier`.
 
         Parameters
         ----------
