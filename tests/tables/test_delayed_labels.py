@@ -454,3 +454,28 @@ def test_pending_events_are_erased_by_a_condition_before_the_first_labels(run, t
     run("learn", "e0.csv", "--id", "id", "--label", "y", "--drop", "cust", "-m", "m")
     assert "6 pending events erased" in run("unlearn", "m", "e0.csv", "--where", "cust=C3").err
     assert b"C3" not in (tmp_path / "m.pending").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_store_that_is_missing_next_to_its_model_is_named(run):
+    frame = payments(0)
+    run("learn", events(frame, "e.csv"), *LEARN)
+    run("learn", "--labels", labels(frame.iloc[:23], "l.csv"), "--model", "m")
+    more = payments(1)
+    os.rename("m.pending", "away")
+    missing = "m.pending is missing; copy it next to the model"
+    assert missing in run("unlearn", "m", "e.csv", code=2).err
+    assert missing in run("unlearn", "m", "--where", "customer=customer-3", code=2).err
+    words = ("e.csv", "--where", "id=p0-005", "--new-label", "yes")
+    assert missing in run("relabel", "m", *words, code=2).err
+    shutil.copy("m", "copy")
+    done = run("learn", write_frame(more, "more.csv"), "--model", "m")
+    assert f"warning: {missing}, or continue without its events and ids" in done.err
+    shutil.copy("copy", "m")
+    done = run("learn", events(more, "new.csv"), "--id", "id", "--model", "m")
+    assert f"warning: {missing}" in done.err
+    os.unlink("m.pending")
+    shutil.copy("copy", "m")
+    os.rename("away", "m.pending")
+    done = run("learn", events(more, "new.csv"), "--model", "m", "--id", "id", "--strict")
+    assert missing not in done.err

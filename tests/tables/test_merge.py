@@ -584,3 +584,27 @@ def test_unlearning_a_file_needs_less_than_twice_the_memory_limit(run):
     finally:
         tracemalloc.stop()
     assert peak < 2 * limit
+
+
+def test_a_merger_of_calibrated_and_uncalibrated_models_warns(run):
+    rng = np.random.default_rng(0)
+    for name, options in (("one", ()), ("two", ("--calibrate",)), ("three", ("--calibrate",))):
+        y = rng.random(60) < 0.5
+        frame = pd.DataFrame({"a": rng.normal(size=60) + y, "y": np.where(y, "yes", "no")})
+        frame.to_csv(f"{name}.csv", index=False)
+        run("learn", f"{name}.csv", "--label", "y", "-m", f"{name}.st", *options)
+
+    def merge(*models):
+        return run("merge", *models, "-o", "all.st").err
+
+    assert (
+        "one.st is not calibrated and two.st is, so that all.st is not calibrated; name two.st"
+        in (merge("one.st", "two.st"))
+    )
+    assert not TableModel.load("all.st").model.options.calibrate
+    assert (
+        "two.st is calibrated and one.st is not, so that all.st is calibrated without the rows of "
+        in (merge("two.st", "three.st", "one.st"))
+    )
+    assert TableModel.load("all.st").model.options.calibrate
+    assert "calibrated" not in merge("two.st", "three.st")

@@ -92,3 +92,37 @@ def test_names_of_features_are_unique():
     """The category "b=c" of a column "a" and the category "c" of a column "a=b" share one."""
     names = ["a=b=c", "d", "a=b=c (2)", "a=b=c (2) (2)"]
     assert unique(["a=b=c", "d", "a=b=c", "a=b=c (2)"]) == names
+
+
+@pytest.fixture
+def learned(run):
+    """The model m.st of one.csv, and five other inputs."""
+    for name in ("one", "a", "b", "c", "d", "e"):
+        write_frame(payments(9).assign(amount=float(ord(name[0]))), f"{name}.csv")
+    options = ("--label", "target", "--drop", "customer", "-m", "m.st", "--allow-overlap")
+    run("learn", "one.csv", *(f"{name}.csv" for name in "abcde"), *options)
+    return run
+
+
+def test_a_condition_that_no_row_meets_warns(learned):
+    for command in (("unlearn",), ("relabel", "--new-label", "y")):
+        words = (command[0], "m.st", "one.csv", "--where", "customer=99", *command[1:])
+        assert "row has customer '99'" in learned(*words).err
+        learned(*words, "--strict", code=3)
+    for _ in range(2):  # rows that were unlearned before meet it, too
+        done = learned("unlearn", "m.st", "one.csv", "--where", "customer=9", "--strict")
+        assert "row has" not in done.err
+    both = ("--where", "customer=5", "--where", "customer=6")
+    done = learned("unlearn", "m.st", "one.csv", *both)
+    assert "warning: no examined row has customer '5' and customer '6'" in done.err
+
+
+def test_inputs_are_listed_by_name_and_at_most_four(learned):
+    write_frame(payments(50).assign(amount=1.5), "f.csv")
+    done = learned("unlearn", "m.st", "f.csv", code=2)
+    assert "learned inputs are one.csv, a.csv, b.csv, c.csv and 2 more" in done.err
+    where = ("--where", "customer=9")
+    done = learned("unlearn", "m.st", "one.csv", *where)
+    assert "5 learned inputs that were not named: a.csv, b.csv, c.csv, d.csv and 1 more" in done.err
+    done = learned("unlearn", "m.st", "one.csv", *(f"{name}.csv" for name in "abcd"), *where)
+    assert "not examined: 1 learned input that was not named: e.csv" in done.err

@@ -153,3 +153,16 @@ def test_a_row_without_a_time_is_reported_and_no_row_is_learned(
 def test_averaging_models_cannot_decay_by_the_clock(table):
     with pytest.raises(ValueError, match="half_life"):
         TableClassifier(AutoClassifier(), label="fraud", columns={"at": "timestamp"}).fit(table)
+
+
+def test_a_check_accepts_times_without_a_half_life(run, tmp_path, table):
+    pa.csv.write_csv(table, tmp_path / "t.csv")
+    words = ("check", "t.csv", "--label", "fraud", "--timestamp", "at")
+    assert "0 problems found" in run(*words).err
+    run("learn", "t.csv", "--label", "fraud", "--timestamp", "at", "--half-life", "7d", "-m", "m")
+    assert "0 problems found" in run(*words, "-m", "m").err
+    bad = table.to_pandas()
+    bad["at"] = bad["at"].astype(str)
+    bad.loc[2, "at"] = "soon"
+    bad.to_csv("bad.csv", index=False)
+    assert "bad.csv, row 3: " in run("check", "bad.csv", *words[2:], code=1).out

@@ -77,6 +77,23 @@ def opened_store(model: str, id: str | None = None) -> Iterator[Any]:  # noqa: A
         store.close()
 
 
+def warn_missing_store(learner: Any, store: Any) -> None:
+    """Warn if a model has learned events from a store that is not next to it."""
+    from counterpoise.tables.records import PENDING
+
+    if PENDING in learner.records and (store is None or store.is_empty):
+        messages.info(
+            f"warning: {missing_store(learner.path)}, or continue without its events and ids"
+        )
+
+
+def missing_store(model: str) -> str:
+    """Return the message about a store that is not next to its model."""
+    from counterpoise.tables.event_store import pending_path
+
+    return f"{pending_path(model)} is missing; copy it next to the model"
+
+
 def settle(learner: Any, store: Any, is_finished: bool = False) -> None:
     """Let a store follow its model, as it is saved."""
     if store is not None:
@@ -219,6 +236,7 @@ def learn(
         learner = TableModel.open(
             model, given["columns"], given["options"], more.get("chunk_rows"), guards
         )
+        warn_missing_store(learner, store)
         settle(learner, store)
 
         def open_inputs(paths: list[str]) -> list[tuple[Source, str]]:

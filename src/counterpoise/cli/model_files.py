@@ -12,7 +12,15 @@ import typer
 
 from counterpoise.cli import messages
 from counterpoise.cli import options as opt
-from counterpoise.cli.learn import counts_of, drop_id, opened_store, settle, show_summary
+from counterpoise.cli.learn import (
+    counts_of,
+    drop_id,
+    missing_store,
+    opened_store,
+    settle,
+    show_summary,
+    warn_missing_store,
+)
 from counterpoise.cli.messages import Json, Progress, pluralize, show, show_json
 from counterpoise.errors import DataError, unknown_name
 
@@ -177,7 +185,11 @@ def check(
     if id is not None:
         settings = drop_id(settings, id, model)
     guards = Guards(model or NAME, allow_future=allow_future)
-    checker = Checker(TableModel.open(guards.path, settings, {}, guards=guards), max_problems, id)
+    # A model with times requires a half-life, which has no effect on the check.
+    is_new = columns.timestamp is not None and not os.path.exists(guards.path)
+    parameters = {"half_life": "1d"} if is_new else {}
+    learner = TableModel.open(guards.path, settings, parameters, guards=guards)
+    checker = Checker(learner, max_problems, id)
     total = 0
     with Progress() as progress:
         for path in paths:
@@ -281,7 +293,12 @@ def merge(
         raise DataError("MODELS: name at least two model files")
 
     from counterpoise.atomic_write import lock_file
-    from counterpoise.tables.merge import merge_models, move_records, require_own_stores
+    from counterpoise.tables.merge import (
+        calibration_note,
+        merge_models,
+        move_records,
+        require_own_stores,
+    )
     from counterpoise.tables.model import TableModel
 
     with lock_file(output):
@@ -289,6 +306,8 @@ def merge(
         whole = move_records(TableModel.load(models[0]), models[0], output)
         for path in models[1:]:
             other = move_records(TableModel.load(path), path, output)
+            note = calibration_note(whole, other, (models[0], path, output))
+            notes += [] if note is None else [note]
             whole = merge_models(whole, other, (models[0], path), allow_overlap, positive)
         counts = whole.class_counts
         if whole.positive is None and positive is not None:
@@ -331,12 +350,14 @@ def unlearn(
     from counterpoise.readers import formats
     from counterpoise.tables import unlearn as job
     from counterpoise.tables.event_store import has_store
+    from counterpoise.tables.records import PENDING, format_inputs
 
     if condition is not None and not os.path.exists(model) and has_store(model):
         with lock_file(model), opened_store(model) as store:
             found = store.find_pending(condition.match)
             store.erase_pending(found)
             store.compact()
+        _warn_no_row(condition, len(found))
         messages.info(f"{pluralize(len(found), 'pending event')} erased")
         if as_json:
             show_summary(model, None, {}, erased_events=len(found))
@@ -345,6 +366,8 @@ def unlearn(
     done: dict[str, Any] = {}
     with _edit_model(model, paths) as (learner, store, progress):
         if not paths and store is None:
+            if PENDING in learner.records:
+                raise DataError(missing_store(model))
             raise DataError(f"{model} has no pending events; name files too")
         change, lines, keys = job.StoreChange(store), [], list[str]()
         for path in paths:
@@ -360,7 +383,9 @@ def unlearn(
         before = 0 if store is None else len(store)
         if store is not None:
             if condition is not None:
-                change.erase(store.find_pending(condition.match))
+                pending = store.find_pending(condition.match)
+                change.matched_rows += len(pending)
+                change.erase(pending)
             change.plan(learner)
         learner.save()
         settle(learner, store, is_finished=True)
@@ -371,12 +396,23 @@ def unlearn(
         left = [key for key in inputs if key not in keys and not key.startswith("-")]
         left = [] if condition is None else left
         if left:
-            number = pluralize(len(left), "learned input")
-            lines.append(f"not examined: {number} that were not named, such as {left[0]}")
+            number, were = (
+                pluralize(len(left), "learned input"),
+                "was" if len(left) == 1 else "were",
+            )
+            named = format_inputs(left)
+            lines.append(f"not examined: {number} that {were} not named: {named}")
         for line in lines:
             messages.info(line)
+        _warn_no_row(condition, change.matched_rows, is_all=not left)
     if as_json:
         show_summary(model, learner.model, done, erased_events=erased, not_examined=left)
+
+
+def _warn_no_row(condition: Any, matched_rows: int, is_all: bool = True) -> None:
+    """Warn if no row meets a condition, if there is one; ``is_all`` if all rows were examined."""
+    if condition is not None and not matched_rows:
+        messages.info(f"warning: no {'row' if is_all else 'examined row'} has {condition}")
 
 
 def _learned_input(
@@ -384,8 +420,12 @@ def _learned_input(
 ) -> tuple[Any, str, Any]:
     """Return an input that was learned, its name, and its record in the store if it has events."""
     from counterpoise.readers import formats
+    from counterpoise.tables.records import PENDING
 
     source, key = formats.source(path, **reading), learner.key(path)
+    lost_store = store is None and PENDING in learner.records
+    if lost_store and os.path.isfile(path) and not learner.identify(source, key):
+        raise DataError(missing_store(learner.path))
     found = None if store is None or path == "-" else store.find_input(source, key)
     if found is None or key in learner.records:
         return source, key, None
@@ -407,6 +447,7 @@ def _edit_model(model: str, files: list[str]) -> Iterator[tuple[Any, Any, Any]]:
     with lock_file(model):
         learner = TableModel.open(model, {}, {})
         with Progress() as progress, opened_store(model) as store:
+            warn_missing_store(learner, store)
             settle(learner, store)
             yield learner, store, progress
         for note in learner.notes.values():
@@ -485,5 +526,6 @@ def relabel(
         settle(learner, store, is_finished=True)
         for line in lines:
             messages.info(line)
+        _warn_no_row(condition, change.matched_rows)
     if as_json:
         show_summary(model, learner.model, done, replaced_labels=revised)

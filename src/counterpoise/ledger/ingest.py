@@ -548,7 +548,7 @@ class CellWriter(RowGrouper):
                 if os.path.isfile(source.path) and not is_known:
                     raise DataError(
                         f"{source.name} was never learned, under this or any other name; the "
-                        f"learned inputs are {', '.join(learned) or 'none'}"
+                        f"learned inputs are {records.format_inputs(learned)}"
                     )
                 record = learned[key] if is_known else None
                 if record is not None:

@@ -189,10 +189,15 @@ class EventStore:
 
     def close(self) -> None:
         """Close the store, and delete it if nothing was ever stored."""
-        is_new = not self._base.state["batch"] and not any(map(self._base.count, TABLES))
+        is_empty = self.is_empty
         self._base.close()
-        if is_new:
+        if is_empty:
             os.unlink(self.path)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing was ever stored."""
+        return not self._base.state["batch"] and not any(map(self._base.count, TABLES))
 
     def __len__(self) -> int:
         """Return the number of pending events."""

@@ -167,6 +167,28 @@ def require_own_stores(models: Sequence[str], output: str) -> list[Message]:
     return notes
 
 
+def calibration_note(first: TableModel, other: TableModel, names: Sequence[str]) -> Message | None:
+    """Return a warning if only one of two models that are merged calibrates.
+
+    ``names`` are the names of the first model, of the other and of the merged one, which has the
+    options of the first.
+    """
+    mine, theirs = as_ridge(first.model), as_ridge(other.model)
+    if mine is None or theirs is None or mine.options.calibrate == theirs.options.calibrate:
+        return None
+    if mine.options.calibrate:
+        text = (
+            f"warning: {names[0]} is calibrated and {names[1]} is not, so that {names[2]} is "
+            f"calibrated without the rows of {names[1]}"
+        )
+        return Message(text, Suggestion("learn both with {}", "calibrate", True))
+    text = (
+        f"warning: {names[0]} is not calibrated and {names[1]} is, so that {names[2]} is not "
+        "calibrated"
+    )
+    return Message(text, Suggestion(f"name {names[1]} first"))
+
+
 def _reindex_model(stored: TableModel, encoding: ColumnEncoder) -> Model:
     """Return the engine of a model with its features at their positions in an encoder."""
     features, fill = encoding.features, MeanImputation.of(*encoding.fill)

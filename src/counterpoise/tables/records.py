@@ -64,6 +64,17 @@ def remove_rows(ranges: Ranges, rows: Iterable[int]) -> Ranges:
     return tuple(one for one in result if one[0] < one[1])
 
 
+MAX_LISTED_INPUTS = 4  # in a message
+
+
+def format_inputs(keys: Iterable[str]) -> str:
+    """Return the names of the first inputs as text, and how many more there are."""
+    names = list(keys)
+    more = len(names) - MAX_LISTED_INPUTS
+    listed = ", ".join(names[:MAX_LISTED_INPUTS]) or "nothing"
+    return f"{listed} and {more:,} more" if more > 0 else listed
+
+
 FRAMES = "-frames"  # the name of all frames in the records; no file and no pipe has it
 PENDING = "-pending"  # the name of the store of pending events in the records
 MAX_REPEAT_COUNT = 1_000_000  # of the rows of an input
@@ -349,6 +360,10 @@ class RowFilter:
 
     # values that each column must equal, all of them; integers of any size are compared exactly
     values: Mapping[str, tuple[str, ...]]
+
+    def __str__(self) -> str:
+        pairs = [(name, value) for name, values in self.values.items() for value in values]
+        return " and ".join(f"{name} {value!r}" for name, value in pairs)
 
     def kinds(self, kinds: Mapping[str, str]) -> dict[str, str]:
         """Return kinds of columns for a reader, which then keeps every digit of large integers."""

@@ -33,6 +33,7 @@ class StoreChange:
     def __init__(self, store: EventStore | None) -> None:
         self.store = store
         self.id = None if store is None else store.id  # column of the ids
+        self.matched_rows = 0  # rows that met the conditions, whether they are changed or not
         self._learned: set[str] = set()  # ids of the learned rows of the named files
         self._labeled: set[str] = set()  # those of labeled files
         self._elsewhere: dict[str, str] = {}  # names of labeled inputs of events, by id
@@ -195,6 +196,7 @@ def unlearn(
         watch(source, chunk.rows)
         removed.mark = chunk.mark
         selected = np.ones(chunk.rows, dtype=bool) if where is None else where.select(chunk)
+        change.matched_rows += int(selected.sum())
         labels: list[Any] = []
         if new is not None:
             has_label, labels = new.find(chunk)
@@ -249,7 +251,7 @@ def _find_record(learner: TableModel, source: Source, key: str) -> Record:
     if learner.model is None or not learner.identify(source, key):
         raise DataError(
             f"{source.name} was never learned, under this or any other name; the learned inputs "
-            f"are {', '.join(learner.records) or 'nothing'}"
+            f"are {records.format_inputs(learner.records)}"
         )
     return learner.records[key]
 
