@@ -502,9 +502,13 @@ def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pool
     json.loads(run("evaluate", "m.st", "one.csv", "--json").out, parse_constant=pytest.fail)
 
 
+def calibrated_lines():
+    return AutoClassifier(candidates=("linear", "pooled_rows=10"), calibrate=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("kind", [BalancedRidgeClassifier, AutoClassifier])
+@pytest.mark.parametrize("kind", [BalancedRidgeClassifier, AutoClassifier, calibrated_lines])
 def test_models_saved_from_python_export_too(run, kind, named):
     X, y = stream(400, d=3, classes=3)
     names = ["a", "b", "c"] if named else ["x0", "x1", "x2"]

@@ -152,7 +152,7 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         """Score each row by an average of candidates from before it, then learn it.
 
         The average is at most a third of the rows, and at most 16,384 rows, old. The first
-        average comes after 16 rows.
+        average comes after 16 rows. With ``calibrate`` the rows count for calibration.
         """
         delay = validation.check_nonnegative_int(delay, "delay")
 
