@@ -125,8 +125,9 @@ def test_a_changed_feature_is_warned_about_by_its_name():
     assert "far from the first" in text
 
 
+@pytest.mark.parametrize("call", ["predict_one", "predict_proba_one", "predict_stream_proba_one"])
 @pytest.mark.parametrize(("label", "rows"), [("Bad", 30), ("other", 1100)])
-def test_factors_of_labels_that_never_occur_are_warned_about_once(label, rows):
+def test_factors_of_labels_that_never_occur_are_warned_about_once(label, rows, call):
     rng = np.random.default_rng(1)
     events = [({"a": rng.normal()}, "bad" if i % 5 == 0 else "ok") for i in range(rows)]
     model, good = (AutoClassifier(class_factors={one: 20}, **PLAIN) for one in (label, "bad"))
@@ -138,7 +139,7 @@ def test_factors_of_labels_that_never_occur_are_warned_about_once(label, rows):
         good.predict_one(events[0][0])
     says = f"class_factors names the label '{label}', which never occurred in {rows:,} rows; those"
     with pytest.warns(UserWarning, match=says) as found:
-        model.predict_one(events[0][0])
+        getattr(model, call)(events[0][0])
     assert [one.filename for one in found] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -151,7 +151,7 @@ class AutoClassifier(base.Classifier):
         if not self._model.is_fitted:
             return {}
         if self._unseen:
-            self._warn_unseen_labels()
+            self._warn_unseen_labels(stacklevel=5)
         p, codes = self._model.predict_proba_one(self._row(x), stream), self._model.labels.tolist()
         return {self._labels[code]: float(one) for code, one in zip(codes, p, strict=True)}
 
@@ -160,10 +160,11 @@ class AutoClassifier(base.Classifier):
         """Weight of each candidate in the average."""
         return self._model.averaging_weights
 
-    def _warn_unseen_labels(self) -> None:
+    def _warn_unseen_labels(self, stacklevel: int = 4) -> None:
         """Warn once of labels that have a factor and never occurred."""
         seen = [label for label in self._labels if label not in self._unseen]
-        if warn_absent_label("class_factors", self.class_factors, seen, self._n_events, 4):
+        rows = float(self._n_events)
+        if warn_absent_label("class_factors", self.class_factors, seen, rows, stacklevel):
             self._unseen = set()
 
     def _row(self, x: dict[Any, Any]) -> Vector:
