@@ -95,8 +95,8 @@ def test_names_of_features_are_unique():
 
 
 @pytest.fixture
-def learned(run):
-    """The model m.st of one.csv, and five other inputs."""
+def run_on_six(run):
+    """Run a command next to the model m.st of six inputs."""
     for name in ("one", "a", "b", "c", "d", "e"):
         write_frame(payments(9).assign(amount=float(ord(name[0]))), f"{name}.csv")
     options = ("--label", "target", "--drop", "customer", "-m", "m.st", "--allow-overlap")
@@ -104,25 +104,25 @@ def learned(run):
     return run
 
 
-def test_a_condition_that_no_row_meets_warns(learned):
+def test_a_condition_that_no_row_meets_warns(run_on_six):
     for command in (("unlearn",), ("relabel", "--new-label", "y")):
         words = (command[0], "m.st", "one.csv", "--where", "customer=99", *command[1:])
-        assert "row has customer '99'" in learned(*words).err
-        learned(*words, "--strict", code=3)
+        assert "row has customer '99'" in run_on_six(*words).err
+        run_on_six(*words, "--strict", code=3)
     for _ in range(2):  # rows that were unlearned before meet it, too
-        done = learned("unlearn", "m.st", "one.csv", "--where", "customer=9", "--strict")
+        done = run_on_six("unlearn", "m.st", "one.csv", "--where", "customer=9", "--strict")
         assert "row has" not in done.err
     both = ("--where", "customer=5", "--where", "customer=6")
-    done = learned("unlearn", "m.st", "one.csv", *both)
+    done = run_on_six("unlearn", "m.st", "one.csv", *both)
     assert "warning: no examined row has customer '5' and customer '6'" in done.err
 
 
-def test_inputs_are_listed_by_name_and_at_most_four(learned):
+def test_inputs_are_listed_by_name_and_at_most_four(run_on_six):
     write_frame(payments(50).assign(amount=1.5), "f.csv")
-    done = learned("unlearn", "m.st", "f.csv", code=2)
+    done = run_on_six("unlearn", "m.st", "f.csv", code=2)
     assert "learned inputs are one.csv, a.csv, b.csv, c.csv and 2 more" in done.err
     where = ("--where", "customer=9")
-    done = learned("unlearn", "m.st", "one.csv", *where)
+    done = run_on_six("unlearn", "m.st", "one.csv", *where)
     assert "5 learned inputs that were not named: a.csv, b.csv, c.csv, d.csv and 1 more" in done.err
-    done = learned("unlearn", "m.st", "one.csv", *(f"{name}.csv" for name in "abcd"), *where)
+    done = run_on_six("unlearn", "m.st", "one.csv", *(f"{name}.csv" for name in "abcd"), *where)
     assert "not examined: 1 learned input that was not named: e.csv" in done.err

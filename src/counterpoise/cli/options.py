@@ -287,8 +287,8 @@ class ModelOptions(BoundaryOptions):
     )  # fmt: skip
     memory_limit: float | None = option("Bytes of memory that learning may use.", "BYTES")
     feature_map: str | None = option(
-        "Map of the features: poly2, interactions, rm3, rff:400 and so on; auto to let the "
-        "model choose; a model file to begin with its map, or auto:FILE with all that it has.",
+        "Map of the features, such as poly2, interactions, rm3 or rff:400. auto averages several "
+        "maps. The path of a model file reuses its map, and auto:FILE the maps that it averages.",
         "MAP",
     )
 
