@@ -33,6 +33,7 @@ METHODS = {
     "Polynomial": TRANSFORMER,
     "RandomFourier": TRANSFORMER,
     "Ranks": TRANSFORMER,
+    "Steps": TRANSFORMER,
     "ReducedPolynomial": TRANSFORMER,
     "MapUnion": TRANSFORMER,
     "Chunk": set(),

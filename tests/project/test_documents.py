@@ -106,13 +106,18 @@ def test_every_command_is_documented():
 
 
 def read_cell(page, row, column):
-    """Return a cell of a tracked page: of its first table with this row and this column."""
+    """Return a cell of a tracked page: of its first table with this row and this column.
+
+    A row that only starts with this text counts where no row is equal to it.
+    """
+    found = {}
     for table in re.findall(r"(?:^\|.*\n)+", (RESULTS / f"{page}.md").read_text(), re.M):
         head, _, *lines = ([c.strip("* ") for c in x.split("|")[1:-1]] for x in table.splitlines())
         for cells in lines:
             if cells[0].startswith(row) and column in head:
-                return cells[head.index(column)]
-    raise AssertionError(f"{page}.md has no cell of {row!r} and {column!r}")
+                found.setdefault(cells[0] == row, cells[head.index(column)])
+    assert found, f"{page}.md has no cell of {row!r} and {column!r}"
+    return found[max(found)]
 
 
 def g_means(results):
