@@ -120,7 +120,7 @@ def test_tiles_are_products_and_nearness(terms, rows):
     assert np.isnan(wide[:, [0, terms + 1, terms + 2]]).all()
     nearness(W, W, sharp, square := np.empty((terms, terms)))
     assert (square.diagonal() == 1.0).all()
-    with pytest.raises(ValueError, match="no place for these terms"):
+    with pytest.raises(ValueError, match="does not have the shape or layout"):
         nearness(Z, W, sharp, np.empty((rows, terms + 1)))
 
 
