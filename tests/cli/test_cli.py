@@ -774,7 +774,7 @@ def test_small_mistakes_have_small_messages(run):
     learn_file(run, "a,b,c,y\n1,2,3,p\n2,3,4,q\n", "--drop", "a,b")  # the same set
     done = learn_file(run, "a,b,c,y\n1,2,3,\n", name="u.csv", code=2)
     assert "no label in column 'y'" in done.err
-    assert "use --missing drop\n" in done.err
+    assert "drop the row\n" in done.err
     done = run("learn", "t.csv", "--label", "y", "-m", "x", "--chunk-rows", "9" * 20, code=2)
     assert "must be from 1 to 10,000,000" in done.err
     Path("w.csv").write_text("a,w,y\n1,1,p\n2,1e60,q\n")

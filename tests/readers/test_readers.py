@@ -282,7 +282,7 @@ def test_missing_values(tmp_path, ending):
 
 def test_a_missing_label_cannot_be_indicated(tmp_path):
     path = write_text_file(tmp_path / "t.csv", "a,y\n1,0\n2,\n")
-    with pytest.raises(DataError, match=r"row 2: no label in column 'y'.*missing=.drop"):
+    with pytest.raises(DataError, match=r"row 2: no label in column 'y'.*drop the row"):
         encode_input(path, missing="indicate")
     assert encode_input(path, missing="drop")[1] == [0]
 

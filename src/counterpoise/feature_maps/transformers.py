@@ -220,7 +220,7 @@ class Steps(Transformer, piecewise.Steps):
     --------
     >>> from counterpoise.feature_maps import Steps
     >>> Steps(3).fit_transform([[0.0], [1.0], [4.0]]).tolist()
-    [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
+    [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
     """
 
 
