@@ -15,6 +15,7 @@ from counterpoise.engine.averaging import (
     MIN_TEMPERATURE,
     MIN_WEIGHT,
     PRIOR_ROWS,
+    TEMPERATURE_ROWS,
     evidence,
     softmax_weights,
     temperature,
@@ -91,21 +92,15 @@ def test_the_average_is_that_of_scores_over_their_size():
     assert_close(sum(one.averaging_weights_.values()), 1.0, 1e-12)
 
 
-def test_better_candidates_weigh_more_and_the_more_so_the_more_rows_there_are():
+def test_better_candidates_weigh_more_and_the_more_so_the_more_evidence_there_is():
     G = [np.array([0.9]), np.array([0.88, -np.inf]), np.array([0.9, 0.9])]
-    many_rows = np.array([1e9, 1e9])
-    few, many = (
-        softmax_weights(G, temperature(100, many_rows)),
-        softmax_weights(G, temperature(10**6, many_rows)),
-    )
+    few, many = (softmax_weights(G, temperature(np.full(2, n))) for n in (100.0, 1e6))
     assert_close(few[0][0] / few[1][0], np.e, 1e-12)
     assert few[1][1] == 0.0
     assert_close(few[2].sum(), few[0].sum(), 1e-12)  # two ridges count as one
     assert many[1][0] < few[1][0]
-    assert (temperature(1, many_rows), temperature(10**9, many_rows)) == (
-        MAX_TEMPERATURE,
-        MIN_TEMPERATURE,
-    )
+    assert temperature(np.full(2, TEMPERATURE_ROWS)) == MAX_TEMPERATURE
+    assert temperature(np.full(2, 1e9)) == MIN_TEMPERATURE
 
 
 def test_weights_start_equal_and_move_with_the_rows_of_the_rarest_class():
@@ -114,10 +109,12 @@ def test_weights_start_equal_and_move_with_the_rows_of_the_rarest_class():
     assert evidence(np.array([10.0, 10.0])) == pytest.approx(10.0)
     assert evidence(np.full(6, 10.0)) == pytest.approx(30.0)
     assert evidence(np.array([5e-324, 1.0])) == 1.0
-    assert temperature(1, np.full(2, PRIOR_ROWS)) == MAX_TEMPERATURE
-    assert temperature(1, np.full(2, PRIOR_ROWS / 2.0)) == 2.0 * MAX_TEMPERATURE
+    assert temperature(np.full(2, PRIOR_ROWS)) == MAX_TEMPERATURE
+    assert temperature(np.full(2, PRIOR_ROWS / 2.0)) == 2.0 * MAX_TEMPERATURE
+    # A million rows of the common class are no evidence about the rare one.
+    assert temperature(np.array([1e6, TEMPERATURE_ROWS / 2.0])) == pytest.approx(MAX_TEMPERATURE)
     best = [
-        softmax_weights(G, temperature(200, np.array([1000.0, rare])))[1].item()
+        softmax_weights(G, temperature(np.array([1000.0, rare])))[1].item()
         for rare in (1.0, 10.0, 100.0, 1000.0)
     ]
     assert best == sorted(best)

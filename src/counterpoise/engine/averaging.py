@@ -5,7 +5,7 @@ r"""The weighted average of candidates, and how they are weighed.
 over every candidate and each of its r ridges, where G_i is the G-mean of the candidate.
 Equal weights are the prior, and fewer rows of evidence e than PRIOR_ROWS move them less:
 
-    T = T_0 max(1, PRIOR_ROWS/e),      e = c²/(2 Σ_k 1/n_k)
+    T = T_0(e) max(1, PRIOR_ROWS/e),      e = c²/(2 Σ_k 1/n_k)
 
 The G-mean of c classes of n_k rows has about the variance of a share of e rows: twice those of the
 rarer class if the other one has many more, and c/2 times those of each if all have as many.
@@ -15,6 +15,7 @@ terms: a prediction takes one product for each map, however many ridges there ar
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,8 +51,8 @@ class RidgePathScores:
 
 # Differences of the G-mean that change a weight by the factor e: while rows are few, and at least.
 MAX_TEMPERATURE, MIN_TEMPERATURE = 0.02, 0.003
-TEMPERATURE_ROWS = 1000  # rows from which differences count for more, by the root of their number
-PRIOR_ROWS = 50.0
+TEMPERATURE_ROWS = 300.0  # of evidence, from which on T_0 falls with the root of their number
+PRIOR_ROWS = 50.0  # of evidence
 MIN_WEIGHT = 1e-6  # of all weight: what is not felt, and costs a product
 
 
@@ -143,13 +144,11 @@ def evidence(n: Vector) -> float:
         return max(len(seen) ** 2 / (2.0 * float((1.0 / seen).sum())), 1.0)
 
 
-def temperature(rows: float, n: Vector) -> float:
-    """Return the difference of the G-mean that changes a weight by the factor e.
-
-    ``rows`` have been learned, and n (c,) is what the rows of each class weigh now.
-    """
-    share = min(1.0, float(np.sqrt(TEMPERATURE_ROWS / max(rows, 1.0))))
-    return max(MIN_TEMPERATURE, MAX_TEMPERATURE * share) * max(1.0, PRIOR_ROWS / evidence(n))
+def temperature(n: Vector) -> float:
+    """Return the difference of the G-mean that changes a weight by e, for classes of n rows."""
+    rows = evidence(n)
+    base = MAX_TEMPERATURE * min(1.0, math.sqrt(TEMPERATURE_ROWS / rows))
+    return max(MIN_TEMPERATURE, base) * max(1.0, PRIOR_ROWS / rows)
 
 
 def softmax_weights(G: Sequence[Vector], heat: float) -> list[Vector]:

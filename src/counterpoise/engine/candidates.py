@@ -124,14 +124,13 @@ class Candidates:
 
     def _rank(self) -> CandidateRanking | None:
         moments = self.first.moments
-        weight = float(moments.N.sum())
-        if weight < MIN_ROWS:
+        if float(moments.N.sum()) < MIN_ROWS:
             return None
         candidates = [
             (name, self.states[map_name(name)], self.solver_options_for(name, 1.0))
             for name in self.names
         ]
-        heat = temperature(weight, moments.n)
+        heat = temperature(moments.n)
         return rank_by_leave_one_out(candidates, self.ridges, self.kept, heat)
 
     def scores(self, link: bool = False) -> Scores:
@@ -189,11 +188,13 @@ class Candidates:
         The link is that of the best candidate, with standardized scores of the average instead. It
         stays as it is without counts, or if the model does not calibrate.
         """
-        is_used = self.options.calibrate and self.calibration.rows > 0
-        if not is_used or found.link is None or self.recent is None:
+        if not self.options.calibrate or found.link is None or self.recent is None:
+            return found
+        counts = self._all_counts()
+        if not counts.rows:
             return found
         link = found.link.standardize(average.of(self.recent), found.classes.seen)
-        return replace(found, link=link, calibration=self.calibration)
+        return replace(found, link=link, calibration=counts)
 
     def _scoring_model(self) -> Scores | None:
         """Return the average with standardized scores; None before maps are fixed, or ranked."""
@@ -241,7 +242,7 @@ class Candidates:
         }
 
     def _all_counts(self) -> Calibration:
-        """Return counts with those of pending rows, where the scoring model goes."""
+        """Return counts with those of pending rows."""
         now = self.progressive
         return self.calibration if now is None else self.calibration.merge(now.count_pending())
 

@@ -123,7 +123,7 @@ class ProgressiveCalibration:
 
     def count_pending(self) -> Calibration:
         """Count the pending rows; zero rows if labels are sorted."""
-        return Calibration.empty() if self.order.is_sorted else self.pending
+        return Calibration.empty() if self.order.test(self.rows).is_sorted else self.pending
 
     def renew(
         self, scores: Scores | None, parts: int = 8
@@ -133,11 +133,11 @@ class ProgressiveCalibration:
         The new model has learned all rows before the boundary. The next boundary is where their
         number has grown by 1/``parts``.
         """
-        tested = replace(self, order=self.order.test(self.rows))
+        order = self.order.test(self.rows)
         after = ProgressiveCalibration(
-            self.rows, after_boundary(self.rows, parts), scores, order=tested.order
+            self.rows, after_boundary(self.rows, parts), scores, order=order
         )
-        return tested.count_pending(), after
+        return self.count_pending(), after
 
     def with_rows(
         self, X: Any, y: Labels, weight: Vector | None, fixed: FittedMap | None

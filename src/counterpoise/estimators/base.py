@@ -314,7 +314,8 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
 
     def _current(self) -> E | None:
         """Return the engine with the parameters as they are now, or None."""
-        engine, params = self.__dict__.get("_engine"), self._params()
+        kind, engine = self._engine_class, self.__dict__.get("_engine")
+        params = cached_parameters(self, kind.parameter_values, kind.read_parameters)
         if engine is not None and engine.params is not params:
             engine.set_parameters(params)
         return engine
