@@ -319,7 +319,8 @@ def times(chunk: Chunk, name: str, kept: Flags, time_format: str | None) -> Vect
     """Return the times (n,) of the rows that are kept; raise if a row does not have one."""
     if name not in (chunk.offered if chunk.table else chunk.columns):
         raise missing_columns(chunk, [name], "the time of each row")
-    t = cell_parsing.seconds(chunk, name, time_format=time_format)
+    remedies = (*cell_parsing.OTHER_TIME, Suggestion("give its format with {}", "time_format"))
+    t = cell_parsing.seconds(chunk, name, remedies, time_format)
     absent = f"no value in column {name!r}, the time of the row; fill it in, or leave the row out"
     late = (
         f"in column {name!r} is beyond the year 9999; numbers are seconds since 1970: divide "
