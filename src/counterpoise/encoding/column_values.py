@@ -128,8 +128,8 @@ def require_few(
             if look.found > MAX_NUMBERLIKE_CATEGORIES:
                 raise chunk.error(
                     0,
-                    f"{text}: {look.found} categories by the end of this chunk look like "
-                    f"numbers or dates, and at most {MAX_NUMBERLIKE_CATEGORIES} may",
+                    f"{text}: {look.found:,} categories look like numbers or dates, and the limit "
+                    f"is {MAX_NUMBERLIKE_CATEGORIES}",
                     look.remedy,
                     Suggestion("take them as categories", "columns", {name: "category"}),
                     drop_remedy(name),
@@ -141,8 +141,7 @@ def require_few(
         if len(found) > MAX_CATEGORIES:
             raise chunk.error(
                 0,
-                f"column {name!r} has more than {MAX_CATEGORIES:,} categories by the end of this "
-                "chunk",
+                f"column {name!r} has more than {MAX_CATEGORIES:,} categories",
                 hash_remedy(name),
                 drop_remedy(name),
             )
