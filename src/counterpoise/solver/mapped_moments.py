@@ -46,7 +46,7 @@ def require_room(c: int, d: int, limit: float, mapped: bool) -> None:
     size = 2 * 8.0 * c * d * d  # bytes, and as many for the moments of a chunk
     if size <= limit:
         return
-    what, fewer = "features", "keep fewer features, or hash them"
+    what, fewer = "features", "keep fewer features or hash them"
     if mapped:
         what, fewer = "mapped features", "take a map with fewer of them, such as rm2 or rff:400"
     remedies = [Suggestion(fewer), Suggestion("raise {}", "memory_limit")]
