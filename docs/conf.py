@@ -37,6 +37,7 @@ extensions = [
 root_doc = "docs/index"
 include_patterns = [
     "docs/**",
+    "benchmarks/proofs/*.md",
     "benchmarks/results/*.md",
     "paper/*.md",
     "paper/results/*.md",
@@ -52,7 +53,7 @@ myst_heading_anchors = 4
 numpydoc_show_class_members = False
 autosummary_generate = True
 autosummary_context = {
-    "members": {
+    "shown_members": {
         f"{module.__name__}.{name}": list(public_members(name, thing))
         for module, name, thing in public()
         if isinstance(thing, type)

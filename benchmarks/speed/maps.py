@@ -51,7 +51,7 @@ def costs(features):
             * time_call(lambda: model.progressive_scores(X_more[:steps], y_more[:steps]))
             / steps
         ),
-        "look, ms": lambda: 1e3 * time_call(solve),
+        "solve, ms": lambda: 1e3 * time_call(solve),
         "predict": lambda: 1e6 * time_call(lambda: model.predict(X)) / ROWS,
     }
 
@@ -65,7 +65,7 @@ if __name__ == "__main__":
             for name, (_, measures) in found.items():
                 for what, measure in measures.items():
                     best[name][what] = min(best[name].get(what, np.inf), measure())
-    heads = ["map", "terms", "MB per class", *next(iter(best.values()))]
+    heads = ["map", "features", "MB per class", *next(iter(best.values()))]
     report.write(
         "maps",
         "Cost of feature maps",

@@ -9,7 +9,7 @@ from sphinx.util import logging
 # What these say is checked otherwise, or is a matter of taste.
 LEFT = {
     "ES01": "a short summary can say it all",
-    "EX01": "tools/check_docs.py demands an example of each name; methods may do without",
+    "EX01": "tools/check_docs.py requires an example of each name; methods may do without",
     "PR01": "tools/check_docs.py demands it, and takes the attributes of a result for parameters",
     "PR04": "river leaves types to annotations, and so does its face; others say where they stand",
     "PR08": "some sentences begin with a letter of the paper",

@@ -120,6 +120,10 @@ MISTAKES = [
     (["learn", ".", "--label", "y", "-m", "x"], ". is a folder; name the files in it"),
     (["benchmark", "t.csv", "--label", "fraud", "--only", "AROWW"], "; did you mean 'AROW'?"),
     (["ledger", "learn", "t.csv", "-l", "y"], "y does not exist, and creating it requires --label"),
+    (["ledger", "learn", "t.csv", "-l", "y", "--label", "fraud", "--timestamp", "country"],
+     "; correct it, choose another column with --timestamp, or give its format with --time-format"),
+    (["predict", "m.safetensors", "t.csv", "--alerts-per-day", "5", "--timestamp", "country"],
+     "31 23:59; correct it, or choose another column with --timestamp"),
 ]  # fmt: skip
 
 

@@ -193,6 +193,12 @@ def test_merging_with_something_else():
     )
 
 
+def test_an_average_names_the_model_that_can_unlearn():
+    model = AutoClassifier(candidates=("linear",)).fit(X, y)
+    refuses(lambda: model.unlearn(X, y), "use best_, a BalancedRidge", model, AttributeError)
+    assert not hasattr(model, "unlearn")
+
+
 def test_weights_that_are_all_zero():
     zero = np.zeros(60)
     new = BalancedRidgeClassifier()

@@ -149,3 +149,13 @@ def test_pieces_whose_times_would_change_are_refused(case):
     }[case]
     with pytest.raises(ValueError, match=r"column 'at' holds values of type .* convert it to what"):
         TableClassifier().fit([frame.assign(at=one), frame.assign(at=two)], "y")
+
+
+def test_a_format_is_for_columns_with_a_role_and_others_are_iso():
+    frame = rows_with_dates((2024,))
+    local = frame.assign(since=["05.08.2017", "07.05.2008", "28.02.1999"] * 15)
+    iso = frame.assign(since=["2017-08-05", "2008-05-07", "1999-02-28"] * 15)
+    model = TableClassifier(columns={"since": "datetime"}, time_format="%d.%m.%Y").fit(local, "y")
+    same = TableClassifier().fit(iso, "y")
+    assert model.get_feature_names_out().tolist() == same.get_feature_names_out().tolist()
+    assert (model.decision_function(local) == same.decision_function(iso)).all()

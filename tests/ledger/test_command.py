@@ -227,7 +227,11 @@ def test_rows_of_dropped_buckets_are_not_unlearned_again(run, tmp_path):
         (["backtest", "y", "--ridge", "x"], 2, "--ridge must be 0 or more, or auto; got 'x'"),
         (["drift", "y", "--level", "7"], 2, "--level must be between 0 and 0.5; got 7.0"),
         (["drift", "y", "--report", "no/p.html"], 2, "folder no does not exist"),
-        (["rollup", "y", "--until", "2024-02-01", "--every", "decade"], 2, "is not one of minute"),
+        (
+            ["rollup", "y", "--until", "2024-02-01", "--every", "decade"],
+            2,
+            "--every must be minute, hour, day, week, month, quarter or year; got 'decade'",
+        ),
         (["learn", "t.csv", "-l", "z", "--label", "y"], 2, "creating it requires --timestamp"),
         (["learn", "t.csv", "-l", "y", "--every", "hour"], 2, "--every is hour, but y has day"),
     ],

@@ -25,6 +25,7 @@ from counterpoise.errors import OptionValue, Suggestion
 from counterpoise.readers.chunk import Chunk
 
 CORRECT = (Suggestion("correct it"),)
+OTHER_TIME = (*CORRECT, Suggestion("choose another column with {}", "timestamp"))
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DAY_SECONDS = 86_400
 CURRENCY_SYMBOLS = "$€£¥₹"

@@ -128,8 +128,8 @@ def require_few(
             if look.found > MAX_NUMBERLIKE_CATEGORIES:
                 raise chunk.error(
                     0,
-                    f"{text}: {look.found} categories by the end of this chunk look like "
-                    f"numbers or dates, and at most {MAX_NUMBERLIKE_CATEGORIES} may",
+                    f"{text}: {look.found:,} categories look like numbers or dates, and the limit "
+                    f"is {MAX_NUMBERLIKE_CATEGORIES}",
                     look.remedy,
                     Suggestion("take them as categories", "columns", {name: "category"}),
                     drop_remedy(name),
@@ -141,8 +141,7 @@ def require_few(
         if len(found) > MAX_CATEGORIES:
             raise chunk.error(
                 0,
-                f"column {name!r} has more than {MAX_CATEGORIES:,} categories by the end of this "
-                "chunk",
+                f"column {name!r} has more than {MAX_CATEGORIES:,} categories",
                 hash_remedy(name),
                 drop_remedy(name),
             )
@@ -319,7 +318,8 @@ def times(chunk: Chunk, name: str, kept: Flags, time_format: str | None) -> Vect
     """Return the times (n,) of the rows that are kept; raise if a row does not have one."""
     if name not in (chunk.offered if chunk.table else chunk.columns):
         raise missing_columns(chunk, [name], "the time of each row")
-    t = cell_parsing.seconds(chunk, name, time_format=time_format)
+    remedies = (*cell_parsing.OTHER_TIME, Suggestion("give its format with {}", "time_format"))
+    t = cell_parsing.seconds(chunk, name, remedies, time_format)
     absent = f"no value in column {name!r}, the time of the row; fill it in, or leave the row out"
     late = (
         f"in column {name!r} is beyond the year 9999; numbers are seconds since 1970: divide "

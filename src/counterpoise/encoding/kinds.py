@@ -111,8 +111,9 @@ class EpochKind(NumberKind):
     def read(
         self, columns: Columns, chunk: Chunk, name: str, remedies: Sequence[Suggestion]
     ) -> Any:
-        """Return seconds (rows,)."""
-        return cell_parsing.seconds(chunk, name, remedies, columns.time_format)
+        """Return seconds (rows,); dates that were recognized, without a role, are in ISO 8601."""
+        time_format = columns.time_format if name in columns.roles else None
+        return cell_parsing.seconds(chunk, name, remedies, time_format)
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Return True."""

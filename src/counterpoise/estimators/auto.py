@@ -199,6 +199,14 @@ class AutoClassifier(EstimatorBase[AutoModel]):
     # Learned values
 
     @property
+    def unlearn(self) -> Any:
+        """Not available, because the kept rows depend on all others; :attr:`best_` can unlearn."""
+        raise AttributeError(
+            "AutoClassifier cannot unlearn: the rows that it keeps depend on all other rows; "
+            "use best_, a BalancedRidgeClassifier, which can"
+        )
+
+    @property
     def best_(self) -> BalancedRidgeClassifier:
         """A copy of the best candidate, with its ridge."""
         engine = copy.deepcopy(self._fitted_engine().best)

@@ -190,7 +190,9 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
             A new model; both models stay as they are.
         """
         if not isinstance(other, EstimatorBase) or other._engine_class is not self._engine_class:
-            raise TypeError(f"can only merge with a {type(self).__name__}, not {type(other)}")
+            raise TypeError(
+                f"can only merge with a {type(self).__name__}; got {type(other).__name__}"
+            )
         mine, theirs = self._fitted_engine(), other._fitted_engine()
         names = [getattr(m, "feature_names_in_", np.empty(0)).tolist() for m in (self, other)]
         if self.n_features_in_ != other.n_features_in_ or names[0] != names[1]:

@@ -218,7 +218,9 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     def merge(self, other: CostSensitiveClassifier) -> CostSensitiveClassifier:
         """Return a model that has learned the rows of this one, then the rows of the other."""
         if not isinstance(other, CostSensitiveClassifier):
-            raise TypeError(f"can only merge with a CostSensitiveClassifier, not {type(other)}")
+            raise TypeError(
+                f"can only merge with a CostSensitiveClassifier; got {type(other).__name__}"
+            )
         if self.costs != other.costs:
             raise ValueError(
                 f"cannot merge models with different options: costs is {self.costs!r} here and "

@@ -236,7 +236,7 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         Columns and categories that only one of them has seen were 0 in the other.
         """
         if not isinstance(other, TableClassifier):
-            raise TypeError(f"can only merge with a TableClassifier, not {type(other)}")
+            raise TypeError(f"can only merge with a TableClassifier; got {type(other).__name__}")
         first, second = self._snapshot(), other._snapshot()
         mine = first._model.positive
         both = merge.merge_models(

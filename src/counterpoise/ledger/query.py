@@ -130,7 +130,9 @@ class Selection:
                 require_whole(start[inside], stop[inside], point, "exclude")
             inside = inside & ~((start >= span[0]) & (stop <= span[1]))
         if not inside.any():
-            raise DataError(f"the selection is empty: {self.describe()}")
+            text = time_buckets.text
+            found = f" (rows: {text(start.min())} to {text(stop.max())})" if len(heads) else ""
+            raise DataError(f"the selection is empty: {self.describe()}{found}")
         chosen = pick(heads, inside)
         return chosen, self.decay(chosen["start"], int(chosen["start"].max()))
 

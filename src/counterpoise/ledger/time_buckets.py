@@ -26,7 +26,9 @@ MONDAY = 4 * DAY  # 5 January 1970 was one
 def require_every(every: str, finer: str | None = None) -> None:
     """Raise if a size of buckets is unknown, or does not consist of whole finer buckets."""
     if every not in EVERY:
-        raise DataError((OptionValue("every", every), f" is not one of {', '.join(EVERY)}"))
+        *first, last = EVERY
+        text = f" must be {', '.join(first)} or {last}; got {every!r}"
+        raise DataError((OptionValue("every"), text))
     if finer not in (None, every) and (finer == "week" or EVERY.index(finer) > EVERY.index(every)):
         text = f" is not made of whole buckets of one {finer}"
         raise DataError((OptionValue("every", every), text))

@@ -12,7 +12,7 @@ from counterpoise.online.base import Loop, OnlineClassifier, State, covariance_t
 
 
 class ACOG(OnlineClassifier):
-    """Adaptive regularised cost-sensitive online gradient descent (ACOG).
+    """Adaptive regularized cost-sensitive online gradient descent (ACOG).
 
     A positive row counts ρ times: loss I is max(0, ρ_y − y f), loss II is ρ_y max(0, 1 − y f), with
     ρ_y = ρ for positives and 1 for negatives. If there is loss, first Σ⁻¹ ← Σ⁻¹ + x xᵀ/γ, then

@@ -238,7 +238,9 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         A new model; both models stay as they are.
         """
         if not isinstance(other, BalancedRidgeClassifier):
-            raise TypeError(f"can only merge with a BalancedRidgeClassifier, not {type(other)}")
+            raise TypeError(
+                f"can only merge with a BalancedRidgeClassifier; got {type(other).__name__}"
+            )
         if "missing" in (self.absent, other.absent):
             raise ValueError(
                 "models of events with absent='missing' cannot be merged; use "

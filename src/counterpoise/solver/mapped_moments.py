@@ -46,15 +46,15 @@ def require_room(c: int, d: int, limit: float, mapped: bool) -> None:
     size = 2 * 8.0 * c * d * d  # bytes, and as many for the moments of a chunk
     if size <= limit:
         return
-    what, fewer = "features", "keep fewer features, or hash them"
+    what, fewer = "features", "keep fewer features or hash them"
     if mapped:
-        what, fewer = "terms", "take a map with fewer terms, such as rm2 or rff:400"
+        what, fewer = "mapped features", "take a map with fewer of them, such as rm2 or rff:400"
     remedies = [Suggestion(fewer), Suggestion("raise {}", "memory_limit")]
     if not mapped:
         remedies.insert(1, Suggestion("use an online rule with a diagonal covariance"))
     raise DataError(
         (
-            f"{c} classes of {d} {what} need {size / 1e9:.3g} GB for moments, more than ",
+            f"{c} classes of {d:,} {what} need {size / 1e9:.3g} GB for moments, more than ",
             OptionValue("memory_limit"),
             f" allows ({limit / 1e9:.3g} GB)",
         ),

@@ -204,7 +204,7 @@ def read(
     """
     column_of(chunk, name, option)
     if option == "timestamp":
-        found = cell_parsing.seconds(chunk, name, time_format=time_format)
+        found = cell_parsing.seconds(chunk, name, cell_parsing.OTHER_TIME, time_format)
     else:
         found = cell_parsing.numbers(chunk, name, decimal=decimal, has_symbols=True)
     missing = np.isnan(found) & kept

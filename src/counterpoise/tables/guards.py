@@ -133,7 +133,7 @@ class Guards:
             shown = ", ".join(each[:6]) + f" and {len(each) - 6} more columns" * (len(each) > 6)
             self.notes["blank"] = Message(
                 f"missing values in {shown}: numbers are imputed by the mean of those seen so far, "
-                "and that a value is missing is a feature",
+                "and an indicator feature marks them",
                 Suggestion("choose another rule", "missing"),
             )
 
