@@ -111,7 +111,7 @@ def test_weights_start_equal_and_move_with_the_rows_of_the_rarest_class():
     assert evidence(np.array([5e-324, 1.0])) == 1.0
     assert temperature(np.full(2, PRIOR_ROWS)) == MAX_TEMPERATURE
     assert temperature(np.full(2, PRIOR_ROWS / 2.0)) == 2.0 * MAX_TEMPERATURE
-    # A million rows of the common class are no evidence about the rare one.
+    # A million rows of the common class add nothing about the rare one.
     assert temperature(np.array([1e6, TEMPERATURE_ROWS / 2.0])) == pytest.approx(MAX_TEMPERATURE)
     best = [
         softmax_weights(G, temperature(np.array([1000.0, rare])))[1].item()
