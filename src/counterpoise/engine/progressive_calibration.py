@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.engine.row_hashes import Hashes, named_hashes
 from counterpoise.feature_maps import FittedMap
+from counterpoise.moments.categories import CodeColumns
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.calibration import Calibration
 from counterpoise.solver.imputation import MeanImputation, impute_scores
@@ -159,6 +160,15 @@ class ProgressiveCalibration:
             return self
         solution = _reindex_solution(self.scores.solution, at, d)
         return replace(self, scores=replace(self.scores, solution=solution))
+
+    def reindex_code_columns(
+        self, at: Sequence[int], codes: CodeColumns
+    ) -> ProgressiveCalibration:
+        """Return the calibration for rows in which column b of codes is now column at[b]."""
+        if self.scores is None or self.scores.effects is None:
+            return self
+        effects = self.scores.effects.reindex_columns(at, codes)
+        return replace(self, scores=replace(self.scores, effects=effects))
 
     def with_imputation(self, fill: MeanImputation) -> ProgressiveCalibration:
         """Return the calibration for rows in which features may be missing for the first time.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from operator import itemgetter
 from typing import Any, ClassVar, TypeVar
 
@@ -24,6 +24,7 @@ from counterpoise.engine.summary import Summary, summarize
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.explanation import Explanation
 from counterpoise.feature_maps.fitted import feature_map_name
+from counterpoise.moments.categories import CodeColumns
 from counterpoise.moments.classes import declare_labels, group_rows, n_score_columns, union
 from counterpoise.moments.moments import Moments
 from counterpoise.moments.resize import with_labels
@@ -50,9 +51,15 @@ class EngineBase:
     read_parameters: ClassVar[Any]  # function of an estimator
     params: Any
     imputation: MeanImputation | None
+    codes: CodeColumns | None = None  # the last columns of a row, if they contain codes
 
     def __init__(self, params: Any) -> None:
         self.params = params
+
+    @property
+    def code_count(self) -> int:
+        """Number of columns of a row that contain codes."""
+        return 0 if self.codes is None else self.codes.count
 
     def copy_unfitted(self: Self) -> Self:
         """Return a model with the same parameters that has learned nothing."""
@@ -74,7 +81,7 @@ class EngineBase:
                 "features"
             )
         state = State.empty(config, inputs).with_declared_classes(labels)
-        return state.with_imputation(self.imputation)
+        return replace(state.with_imputation(self.imputation), codes=self.codes)
 
 
 def without_weightless(
@@ -172,6 +179,7 @@ class RidgeModel(EngineBase):
         super().__init__(params)
         self.state = State.empty(params.config, 0) if state is None else state
         self.imputation = None if state is None else state.fill
+        self.codes = None if state is None else state.codes
 
     @classmethod
     def create(cls, state: State | None = None, **params: Any) -> RidgeModel:
@@ -262,7 +270,7 @@ class RidgeModel(EngineBase):
         ``classes`` are labels to declare. Without ``calibrate`` the rows do not count for
         calibration. ``is_whole`` means that these are all rows, which are cross-fitted.
         """
-        state, known = self._begin(X.shape[1], y, classes)
+        state, known = self._begin(X.shape[1] - self.code_count, y, classes)
         batch = self.batch(X, y, weight, t, names)
         params = self.params
         options = params.options if calibrate and params.options.calibrate else None
@@ -393,6 +401,10 @@ class RidgeModel(EngineBase):
     def set_imputation(self, fill: MeanImputation | None) -> None:
         """Set which features may be missing and are imputed by the mean of their values."""
         commit(self, imputation=fill, state=self.state.with_imputation(fill))
+
+    def set_codes(self, at: Sequence[int], codes: CodeColumns | None) -> None:
+        """Set which of the last columns contain codes; column b so far is now column at[b]."""
+        commit(self, codes=codes, state=self.state.with_codes(at, codes))
 
     def change_imputation_base(self, before: MeanImputation, after: MeanImputation) -> None:
         """Let rows contain other constants where features are missing."""

@@ -25,6 +25,7 @@ from counterpoise.engine.progressive_calibration import (
 from counterpoise.feature_maps import WARMUP, FittedMap, Map, Warmup
 from counterpoise.moments import resize
 from counterpoise.moments._moments import add, add_all
+from counterpoise.moments.categories import CodeColumns
 from counterpoise.moments.classes import Classes, union
 from counterpoise.moments.decay import NO_DECAY, Decay
 from counterpoise.moments.moments import Moments
@@ -34,6 +35,7 @@ from counterpoise.solver.link import link_of
 from counterpoise.solver.mapped_moments import (
     clipped_weight,
     moments_of,
+    require_category_room,
     require_light,
     require_map_fits,
     require_moderate,
@@ -117,6 +119,7 @@ class State:
     # the model that scores the next rows before they are learned
     progressive: ProgressiveCalibration | None = field(default=None, repr=False)
     fill: MeanImputation | None = None  # which features may be missing
+    codes: CodeColumns | None = None  # the last columns of a row, if they contain codes
     storage: resize.GrowableScatter = field(default_factory=resize.GrowableScatter, repr=False)
     has_warned: bool = field(default=False, repr=False)  # of weighted labels that never occurred
     session: Session = field(default_factory=Session, repr=False)
@@ -157,7 +160,7 @@ class State:
 
     @property
     def n_inputs(self) -> int:
-        """Number of features of a row."""
+        """Number of features of a row, without the columns of codes."""
         return len(self.moments.anchor if self.fixed is None else self.fixed.mean)
 
     # Learning
@@ -254,31 +257,44 @@ class State:
             return self._moments_of(batch, limit, self.moments.anchor if self.is_fitted else None)
 
     def terms(self, X: Rows) -> Rows:
-        """Return a few rows after the map, if any."""
+        """Return the features of a few rows, after the map, if any."""
+        if self.codes is not None:
+            X, _ = self.codes.split(X)
         return X if self.fixed is None else terms_of(X, self.fixed)
 
     def _moments_of(
         self, batch: Batch, limit: float, anchor: Vector | None, terms: Rows | None = None
     ) -> Moments:
         """Return the moments of rows, or of their terms if these are given."""
-        fixed = self.fixed
+        fixed, features, index = self.fixed, batch.X, None
         rows_of, labels = batch.group(batch.y, self.moments.labels)
-        X, through = (batch.X, fixed) if terms is None else (terms, None)
+        if self.codes is not None:
+            features, index = self.codes.split(batch.X)
+            self._require_category_room(index, len(labels), limit)
+        X, through = (features, fixed) if terms is None else (terms, None)
         d = X.shape[1] if through is None else through.size
         require_room(len(labels), d, limit, fixed is not None)
         decay, weight = self.config.decay, batch.weight
-        chunk = moments_of(X, rows_of, labels, weight, decay, anchor, through, batch.t)
+        chunk = moments_of(X, rows_of, labels, weight, decay, anchor, through, batch.t, index)
         if fixed is None:
-            require_moderate(batch.X, chunk, batch.names)
+            require_moderate(features, chunk, batch.names)
         else:
-            chunk.clipped[0] = clipped_weight(batch.X, weight, fixed)
+            chunk.clipped[0] = clipped_weight(features, weight, fixed)
             require_light(chunk)
         return chunk
+
+    def _require_category_room(self, index: NDArray[np.intp], c: int, limit: float) -> None:
+        """Raise if the moments of categories, with those of these rows, need more than the limit."""
+        now = self.moments.categories
+        sizes = np.zeros(index.shape[1]) if now is None else np.array(now.sizes)
+        count = float(np.maximum(sizes, index.max(axis=0, initial=-1) + 1).sum())
+        require_category_room(c, len(self.moments.anchor), count, limit)
 
     def _refit_warmup(self, batch: Batch, limit: float) -> dict[str, Any]:
         """Return the warm-up with more rows, learned again: another scaling gives other terms."""
         assert self.config.map is not None
-        self.config.require_fits(batch.X.shape[1], limit)
+        codes = CodeColumns(()) if self.codes is None else self.codes
+        self.config.require_fits(batch.X.shape[1] - codes.count, limit)
         X = batch.X.toarray() if sp.issparse(batch.X) else batch.X
         y, weight = batch.y, np.ones(len(batch.y)) if batch.weight is None else batch.weight
         rows = Warmup(X, y, weight, batch.t)
@@ -286,10 +302,10 @@ class State:
             labels, n = concatenate_labels(self.warmup.y, y), len(self.warmup.y)
             before = replace(self.warmup, y=labels[:n])
             rows = before.append(X, labels[n:], weight, batch.t)
-        seen = rows
+        seen = replace(rows, X=codes.split(rows.X)[0])
         if self.fill is not None:  # by the mean of the rows that fix the map
             first = slice(self.config.rows)
-            X, weight = rows.X[first], rows.weight[first]
+            X, weight = seen.X[first], rows.weight[first]
             seen = Warmup(self.fill.rows(X, weight), rows.y[first], weight)
         fixed = seen.fit_map(self.config.map) if len(rows.X) else None
         if fixed is not None and self.fill is not None:
@@ -372,8 +388,8 @@ class State:
             fixed, moved = fixed.with_features(at, known)
             d = fixed.size
         if warmup is not None:
-            X = np.zeros((len(warmup.X), len(names)))
-            X[:, at] = warmup.X
+            X = np.zeros((len(warmup.X), len(names) + warmup.X.shape[1] - len(at)))
+            X[:, at], X[:, len(names) :] = warmup.X[:, : len(at)], warmup.X[:, len(at) :]
             warmup = replace(warmup, X=X)
         return self._of_features(
             fixed,
@@ -406,6 +422,30 @@ class State:
             fill=None,
             **changes,
         )
+
+    def with_codes(self, at: Sequence[int], codes: CodeColumns | None) -> State:
+        """Return the State of rows with other columns of codes, of which column b is now at[b].
+
+        New columns had no category in every row so far.
+        """
+        if codes == self.codes:
+            return self
+        moments, warmup, progressive = self.moments, self.warmup, self.progressive
+        if codes is not None and moments.categories is not None:
+            moments = resize.with_features(moments, len(moments.anchor))
+            assert moments.categories is not None
+            moments.categories = moments.categories.reindex_columns(at, codes.count)
+        if codes is not None and warmup is not None:
+            d = self.n_inputs
+            X = np.zeros((len(warmup.X), d + codes.count))
+            X[:, :d], X[:, d + np.asarray(at, np.intp)] = warmup.X[:, :d], warmup.X[:, d:]
+            warmup = replace(warmup, X=X)
+        if codes is not None and progressive is not None:
+            self.score_pending()
+            progressive = self.progressive
+            assert progressive is not None
+            progressive = progressive.reindex_code_columns(at, codes)
+        return self._with(moments=moments, warmup=warmup, progressive=progressive, codes=codes)
 
     def with_imputation(self, fill: MeanImputation | None) -> State:
         """Return the State with features that may be missing; this object if nothing changes.
@@ -500,9 +540,10 @@ class State:
         moments = self.moments if imputed is None else imputed.moments
         found = solved
         if found is None or imputed is not None:
-            found = solve_scores(moments, classes, options)
+            found = solve_scores(moments, classes, options, self.codes)
         if link:
-            found = replace(found, link=link_of(moments, classes, options, found.solution))
+            linked = link_of(moments, classes, options, found.solution, found.effects)
+            found = replace(found, link=linked)
         if imputed is None:
             return found
         return replace(found, solution=imputed.for_raw_rows(found.solution))
@@ -532,7 +573,7 @@ class State:
         """Return scores as a function of imputed rows, to inspect their coefficients."""
         if self.imputation is None:
             return self.solve(None, options)
-        return solve_scores(self.imputed_moments, self.classes, options)
+        return solve_scores(self.imputed_moments, self.classes, options, self.codes)
 
     def impute(self, X: Matrix) -> Matrix:
         """Return rows (n, l), before any map, with missing values imputed by their mean so far."""
@@ -625,6 +666,8 @@ class State:
         if found is None or (found.options is not options and found.options != options):
             if self.warmup is not None or self._imputes_moments or not self.is_fitted:
                 return None
+            if self.codes is not None:
+                return None
             names = self.names if self.fixed is None else None
             found = open_single_event(self.moments, classes or self.classes, options, names)
             session.single_event = found
@@ -640,7 +683,8 @@ class State:
         The first model learns rows as they are. The second scores rows that the third has imputed,
         if a value was ever missing.
         """
-        if not self.is_fitted or self.warmup is not None or self.fixed is not None:
+        is_open = self.is_fitted and self.warmup is None and self.fixed is None
+        if not is_open or self.codes is not None:
             return None
         learner = open_single_event(self.moments, classes, options)
         if learner is None or self.fill is None:

@@ -11,10 +11,13 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 from scipy.linalg.cython_blas cimport dsyrk
 
+from counterpoise.moments._categories import add_columns
+
 # Between the anchor and the mean of all rows, in squared standard deviations: the mean is then off
 # by at most 8 units in the last place of a deviation.
 cdef double MAX_SQUARED_DISTANCE = 64.0
 cdef double MIN_CLASS_WEIGHT = 2.0 ** -600  # of a decayed class: its rows are 600 half-lives old
+MIN_DECAYED_CLASS_WEIGHT = MIN_CLASS_WEIGHT
 cdef Py_ssize_t VALUES_IN_NEAREST_CACHE = 2048
 
 
@@ -471,13 +474,14 @@ def best_anchors(moments):
 
 def add(
     const Py_ssize_t[::1] slot, const double[::1] keep, double share, b, a,
-    holder=None, dict state=None
+    holder=None, dict state=None, change=None
 ):
     """Add class j of the moments b to class ``slot[j]`` of a, which first decays by ``keep[j]``.
 
     With None for ``keep`` nothing decays by rows. All classes of a first decay by ``share``, by
-    time, with their true weights; a class of almost no weight is then empty. Last, the holder, if
-    there is one, gets the attributes in ``state``: a signal finds the state before or after.
+    time, with their true weights; a class of almost no weight is then empty. ``change`` are moments
+    of categories and how they change in place. Last, the holder, if there is one, gets the
+    attributes in ``state``: a signal finds the state before or after.
     """
     cdef const double[::1] when_b = b.when, clipped_b = b.clipped
     cdef double[::1] when = a.when, clipped = a.clipped, before
@@ -509,6 +513,9 @@ def add(
         for j in range(slot.shape[0]):
             if other.n[j] > 0.0:
                 add_class(&s, slot[j], &other, j, &about[0])
+    if change is not None:
+        add_columns(change[1])
+        a.categories = change[0]
     if holder is not None:
         for name, value in state.items():
             setattr(holder, name, value)

@@ -45,8 +45,11 @@ def fill(
     given: Vector | None,
     lives: Vector | None,
     lasting: bool,
-) -> None:
-    """Write moments of rows X (n, d), grouped by class, into those of no rows."""
+) -> list[tuple[NDArray[np.intp], Vector]]:
+    """Write moments of rows X (n, d), grouped by class, into those of no rows.
+
+    Return the rows of each class that count, and the weights (n,) that they enter with.
+    """
     weight = given
     if weight is None:
         rows = X.shape[0]
@@ -84,6 +87,7 @@ def fill(
         _class_stream_weights(rows_of, weight, lives, result)
     if X.shape[0] > MAX_ROWS_WITHOUT_ANCHOR:
         _recenter(result, X, entering, block)
+    return entering
 
 
 def _recenter(

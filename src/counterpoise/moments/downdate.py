@@ -147,7 +147,7 @@ def _remove_class(
     kept.row_hashes[k] -= gone.row_hashes[j]
     if _is_empty(kept, k, n, n_a):
         check_class_fully_removed(before, kept, k, gone, j)
-        for name in kept.__slots__:
+        for name in kept.ARRAYS:
             if name not in ("labels", "anchor", "stream", "when", "clipped"):
                 getattr(kept, name)[k] = 0
         return

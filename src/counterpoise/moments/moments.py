@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from counterpoise.arrays import Labels, Matrix, Rows, Vector, groups, scatters
 from counterpoise.moments import accumulate as class_rows
 from counterpoise.moments import downdate
-from counterpoise.moments._moments import add
+from counterpoise.moments._moments import MIN_DECAYED_CLASS_WEIGHT, add
 from counterpoise.moments._moments import decay as reduce_weights
+from counterpoise.moments.categories import CategoryMoments
 from counterpoise.moments.decay import NO_DECAY, NO_TIMESTAMP, Decay, HalfLife
 
 EPS = downdate.EPS
@@ -68,6 +69,8 @@ class Moments:
         Latest time in seconds, as of which everything is weighted; −∞ if rows do not decay by time.
     clipped : ndarray of shape (1,)
         Weight, not decayed, of the rows of which a map clipped a value; 0 without a map.
+    categories : CategoryMoments or None
+        Moments of columns with many categories; None without such columns.
 
     Examples
     --------
@@ -96,7 +99,9 @@ class Moments:
     when: Vector
     clipped: Vector
 
-    __slots__ = tuple(sorted(__annotations__))
+    ARRAYS = tuple(sorted(__annotations__))
+    __slots__ = (*ARRAYS, "categories")
+    categories: CategoryMoments | None
 
     def __init__(self, labels: Labels, anchor: Vector) -> None:
         """Moments of no rows of these classes, about this anchor."""
@@ -109,6 +114,7 @@ class Moments:
         self.row_hashes = np.zeros((c, 2, 1 + d), dtype=np.uint64)
         self.C = scatters(c, d)
         self.when, self.clipped = np.array([NO_TIMESTAMP]), np.zeros(1)
+        self.categories = None
 
     @classmethod
     def of(
@@ -170,8 +176,12 @@ class Moments:
         decay: Decay = NO_DECAY,
         anchor: Vector | None = None,
         t: Vector | None = None,
+        index: NDArray[np.intp] | None = None,
     ) -> Moments:
-        """Return the moments of rows grouped by label, each group in order, about an anchor."""
+        """Return the moments of rows grouped by label, each group in order, about an anchor.
+
+        ``index`` (n, B) are the categories of the rows in columns with many of them, −1 for none.
+        """
         d = X.shape[1]
         if weight is not None and not weight.all():
             rows_of = [rows[weight[rows] > 0] for rows in rows_of]
@@ -184,7 +194,11 @@ class Moments:
             result.when[0], weight = decay.weigh(t, weight)
             rows_of = [rows[weight[rows] >= MIN_DECAYED_WEIGHT] for rows in rows_of]
         half_lives = decay.rows_per_class(labels) if decay.is_active else None
-        class_rows.fill(result, X, rows_of, weight, half_lives, lasting=not decay.is_active)
+        entering = class_rows.fill(
+            result, X, rows_of, weight, half_lives, lasting=not decay.is_active
+        )
+        if index is not None:
+            result.categories = CategoryMoments.of(X, index, entering, result.anchor)
         return result
 
     def __iadd__(self, other: Moments) -> Moments:
@@ -219,9 +233,22 @@ class Moments:
             share, late = decay.time_factors(float(self.when[0]), float(other.when[0]))
             if late != 1.0:
                 other = other.copy()
+                if other.categories is not None:
+                    other.categories = other.categories.scale(class_factors(other, late))
                 reduce_weights(other, late)
             keep = decay.row_factors(other.labels, other.N)
-        return self._slots(other.labels), keep, share, other, self, holder, state
+        slot = self._slots(other.labels)
+        if other.categories is None:
+            return slot, keep, share, other, self, holder, state
+        factor = class_factors(self, share)
+        if keep is not None:
+            factor[slot[other.n > 0]] *= keep[other.n > 0]
+        mine = self.categories
+        if mine is None:
+            columns = len(other.categories.columns)
+            mine = CategoryMoments.empty(len(self.n), self.anchor, columns)
+        change = mine.prepare_append(other.categories, slot, self.anchor, factor)
+        return slot, keep, share, other, self, holder, state, change
 
     def __sub__(self, other: Moments) -> Moments:
         """Return the moments without the rows of another sample."""
@@ -232,7 +259,15 @@ class Moments:
         self._check_compatible(other)
         same = self.labels.tolist() == other.labels.tolist()
         result = self._copy_with(other.C if same else self.C.copy())
+        slots = {j: k for j, k in enumerate(self._slots(other.labels).tolist()) if other.n[j] > 0}
         downdate.downdate(self, result, other)
+        if self.categories is not None and other.categories is not None:
+            offset = self.anchor - self.categories.origin
+            spread = np.sqrt(self.max_scatter / np.maximum(self.n, 1e-300)[:, None])
+            size = np.abs(self.mean + offset) + spread + EPS * np.abs(self.anchor)
+            result.categories = self.categories.subtract(
+                other.categories, slots, self.min_row_weight, size
+            )
         return result
 
     def relative_error(self) -> Vector:
@@ -247,13 +282,17 @@ class Moments:
         """Return an independent copy."""
         C = scatters(len(self.n), len(self.anchor))
         C[:] = self.C
-        return self._copy_with(C)
+        result = self._copy_with(C)
+        if self.categories is not None:
+            result.categories = self.categories.copy()
+        return result
 
     def _copy_with(self, C: NDArray[np.float64]) -> Moments:
-        """Return a copy with other scatters."""
+        """Return a copy with other scatters, which shares the moments of categories."""
         result = object.__new__(Moments)
-        for name in Moments.__slots__:
+        for name in Moments.ARRAYS:
             setattr(result, name, C if name == "C" else getattr(self, name).copy())
+        result.categories = self.categories
         return result
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
@@ -272,3 +311,8 @@ class Moments:
             return np.arange(len(labels))
         index = {label: k for k, label in enumerate(self.labels.tolist())}
         return np.array([index[label] for label in labels.tolist()], dtype=np.intp)
+
+
+def class_factors(moments: Moments, share: float) -> Vector:
+    """Return the factor of each class (c,) that decays by ``share``: 0 if it is then empty."""
+    return np.where(moments.n * share >= MIN_DECAYED_CLASS_WEIGHT, share, float(share == 1.0))

@@ -49,7 +49,7 @@ def with_labels(moments: Moments, labels: Labels, memory: GrowableScatter | None
     if not new.any():
         return moments
     more, result = int(new.sum()), object.__new__(Moments)
-    for name in (one for one in Moments.__slots__ if one not in ("labels", "C")):
+    for name in (one for one in Moments.ARRAYS if one not in ("labels", "C")):
         old = getattr(moments, name)
         slots = np.zeros((0 if name in NOT_PER_CLASS else more, *old.shape[1:]), dtype=old.dtype)
         setattr(result, name, np.concatenate([old, slots]))
@@ -57,6 +57,8 @@ def with_labels(moments: Moments, labels: Labels, memory: GrowableScatter | None
     result.labels = concatenate_labels(moments.labels, labels[new])
     C, d = moments.C, len(moments.anchor)
     result.C = (memory or GrowableScatter()).resize(C, len(result.labels), d)
+    before = moments.categories
+    result.categories = None if before is None else before.with_classes(len(result.labels))
     return result
 
 
@@ -80,7 +82,7 @@ def _with_features(moments: Moments, at: NDArray[np.intp], C: Scatters) -> Momen
     """Return moments whose feature j becomes at[j], given the new scatters."""
     old, d = len(moments.anchor), C.shape[-1]
     result = object.__new__(Moments)
-    for name in Moments.__slots__:
+    for name in Moments.ARRAYS:
         value = getattr(moments, name)  # of each class: a number, or features, those last
         if name == "anchor" or (value.ndim > 1 and name != "C"):
             first = value.shape[-1] - old
@@ -91,6 +93,10 @@ def _with_features(moments: Moments, at: NDArray[np.intp], C: Scatters) -> Momen
             setattr(result, name, C if name == "C" else value.copy())
     new = np.setdiff1d(np.arange(d), at)
     result.nonconstant_weight[:, 1, new] = moments.n[:, None]
+    before = moments.categories
+    result.categories = None
+    if before is not None:
+        result.categories = before.reindex_features(at, d, result.anchor)
     return result
 
 
@@ -99,11 +105,13 @@ def select_features(moments: Moments, at: NDArray[np.intp]) -> Moments:
     result = Moments(moments.labels.copy(), moments.anchor[at])
     d = len(moments.anchor)
     result.C[:] = moments.C[:, at[:, None], at]
-    for name in (one for one in Moments.__slots__ if one not in ("labels", "anchor", "C")):
+    for name in (one for one in Moments.ARRAYS if one not in ("labels", "anchor", "C")):
         value = getattr(moments, name)
         first = value.shape[-1] - d
         last = value if value.ndim == 1 else value[..., np.r_[:first, first + at]]
         setattr(result, name, np.array(last, order="C"))
+    before = moments.categories
+    result.categories = None if before is None else before.select_features(at)
     return result
 
 
@@ -113,7 +121,9 @@ def drop_empty_classes(moments: Moments) -> Moments:
     if seen.all():
         return moments
     result = object.__new__(Moments)
-    for name in Moments.__slots__:
+    for name in Moments.ARRAYS:
         value = getattr(moments, name)
         setattr(result, name, value.copy() if name in NOT_PER_CLASS else value[seen])
+    before = moments.categories
+    result.categories = None if before is None else before.select_classes(seen)
     return result

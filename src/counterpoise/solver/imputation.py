@@ -98,6 +98,21 @@ class ImputedMoments:
             raw.N, raw.anchor, raw.mean, raw.C, fill.at, fill.by, fill.base,
             fill.present.view(np.uint8), self.shift, now.anchor, now.mean, now.C,
         )  # fmt: skip
+        if raw.categories is not None:
+            origin = self._add_indicators(raw.categories.origin) + self._constants()
+            now.categories = raw.categories.transform_features(self._add_indicators, origin)
+
+    def _constants(self) -> Vector:
+        """Return what every row adds to each feature (d,)."""
+        constants = np.zeros(len(self.raw.anchor))
+        constants[self.fill.at] = self.shift[1]
+        return constants
+
+    def _add_indicators(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return rows or sums (..., d) with what their indicators add."""
+        result = rows.copy()
+        result[..., self.fill.at] += self.shift[0] * rows[..., self.fill.by]
+        return result
 
     def impute(self, rows: Matrix) -> Matrix:
         """Return rows (..., d) with their missing values imputed; the rows themselves change."""
@@ -146,6 +161,11 @@ def change_base(moments: Moments, fill: MeanImputation, base: Vector) -> Moments
         result.mean[:, at] += one * moments.mean[:, by]
         result.C[:, at, :] += one * result.C[:, by, :]
         result.C[:, :, at] += one * result.C[:, :, by]
+        categories = result.categories
+        if categories is not None:
+            categories.origin[at] += one * categories.origin[by]
+            for column in categories.columns:
+                column.sums[..., at] += one * column.sums[..., by]
         _rehash(result, at, missing, np.array([fill.base[p], base[p]]))
     return result
 

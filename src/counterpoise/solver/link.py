@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from scipy.linalg import lapack
 from counterpoise.arrays import Flags, Matrix, Vector
 from counterpoise.moments.classes import Classes, argmax_classes
 from counterpoise.moments.moments import EPS, Moments
+from counterpoise.solver.categories import CategoryEffects, within_classes
 from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import PooledClasses, cholesky
 from counterpoise.solver.score_functions import QuadraticScores, Solution
@@ -107,8 +109,14 @@ def class_frequency(moments: Moments, slot: NDArray[np.intp], options: Options) 
     return np.asarray(rate / rate.sum())
 
 
-def link_of(moments: Moments, classes: Classes, options: Options, solution: Solution) -> Link:
-    """Return the link of a solution of these moments and options."""
+def link_of(
+    moments: Moments,
+    classes: Classes,
+    options: Options,
+    solution: Solution,
+    effects: CategoryEffects | None = None,
+) -> Link:
+    """Return the link of a solution, and effects of categories, of these moments and options."""
     slot = classes.slots[classes.seen]
     if len(slot) < 2:
         return Link((1.0, 1.0), np.zeros(classes.n_scores), np.zeros(classes.n_scores), 0.0)
@@ -122,7 +130,11 @@ def link_of(moments: Moments, classes: Classes, options: Options, solution: Solu
         slopes = [float((1.0 - pi @ h) ** 2 / unit) for pi in (evenly, stream)]
         return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
     coef = solution.coef if classes.n_scores == 1 else solution.coef[classes.seen]
-    distance, v = _margins(pool, coef, solution.ridge)
+    if effects is None:
+        found = _score_moments(pool, coef, solution.ridge)
+    else:
+        found = _category_score_moments(pool, coef, solution.ridge, effects, classes.seen)
+    distance, v = _margins(pool, found)
     evidence = moments.n[slot] / (moments.n[slot] + PRIOR_ROWS)
     # Only ratios matter, and products of tiny ones would vanish; a power of two costs no digit.
     evidence = np.ldexp(evidence, -int(np.frexp(evidence.max())[1]))
@@ -131,42 +143,94 @@ def link_of(moments: Moments, classes: Classes, options: Options, solution: Solu
         return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
     # One score for two classes: odds are even half-way between their means.
     middle = float((moments.mean[slot] @ solution.coef[0] + solution.offset[0]).mean())
+    if effects is not None and moments.categories is not None:
+        n = moments.categories.stacked_weights()[slot] / moments.n[slot, None]
+        middle += float((n @ np.concatenate(effects.values)[:, 0]).mean())
     shift = np.log(stream) - slopes[1] * middle * np.array([-0.5, 0.5])
     return Link.of(slopes, shift, stream, classes.seen, rows)
 
 
-def _margins(pool: PooledClasses, coef: Matrix, ridge: float) -> tuple[Matrix, Matrix]:
+class ScoreMoments(NamedTuple):
+    """Means and covariances of the scores of p discriminants, by class."""
+
+    G: Matrix  # (c, p) scores of the means, up to what depends on the class that is scored
+    shared: Matrix  # (p, p) covariance of the scores within all classes
+    own: list[tuple[Vector, Vector]]  # of each class k: variances (p,), and row k of covariances
+    traces: Vector  # (c,) tr(V⁻¹S_k), V the covariance with the ridge, S_k that of class k
+    trace: float  # tr(V⁻¹W)
+    unit: float  # multiple of discriminants that scores are
+
+
+def _margins(pool: PooledClasses, found: ScoreMoments) -> tuple[Matrix, Matrix]:
     """Return twice the mean margin of unlearned rows of class k over class j, and its variance."""
-    moments, slots, c = pool.moments, pool.slots, len(pool.slots)
-    n, p = np.maximum(moments.n[slots], 1.0), pool.a[slots] / pool.total
-    A = coef * pool.s
-    if len(A) == 1:  # two classes: half the score for the one, half against the other
-        A = np.array([-0.5, 0.5])[:, None] * A
-    delta = pool.delta
-    G = delta @ A.T  # scores of the means, up to what depends on the class that is scored
+    c, slots = len(pool.slots), pool.slots
+    n, p = np.maximum(pool.moments.n[slots], 1.0), pool.a[slots] / pool.total
+    G, unit, shared = found.G, found.unit, found.shared
     own = np.diagonal(G)
     D2 = np.maximum(own[:, None] + own - G - G.T, 0.0)
-    W = pool.K() / pool.total
-    V = W.copy()
-    V.flat[:: len(V) + 1] += ridge / pool.total
-    inverse = _inverse(V)
     q, v = np.empty(c), np.empty((c, c))
-    shared, trace = A @ W @ A.T, float(np.vdot(inverse, W))
-    for k, slot in enumerate(slots):
-        S = moments.C[slot] / moments.n[slot] / pool.s / pool.s[:, None]
-        q[k] = np.vdot(inverse, S) + trace / n[k]
+    for k, (diagonal, row) in enumerate(found.own):
+        q[k] = found.traces[k] + found.trace / n[k]
         # (A_k − A_j)·S̃(A_k − A_j) from A S Aᵀ, of which the row k and the diagonal are needed
-        AS = A @ S
-        row = AS @ A[k] + shared[k] / n[k]
-        v[k] = np.einsum("ij,ij->i", AS, A) + np.diagonal(shared) / n[k] + row[k] - 2.0 * row
+        row = row + shared[k] / n[k]
+        v[k] = diagonal + np.diagonal(shared) / n[k] + row[k] - 2.0 * row
     v = np.maximum(v, 0.0)
     h = np.minimum(p * q / n, 1.0 - 1.0 / (n + 1.0))
     # Scores may be a multiple of discriminants: so is what a row adds to its own.
-    unit = _unit(pool, A, V)
     half = (
         0.5 * (D2 + (p / n / (1.0 - h))[:, None] * v / unit) - unit * (q / n / (1.0 - h))[:, None]
     )
     return np.maximum(half + half.T, MIN_DISTANCE_FRACTION * D2), v / ((1.0 - h) ** 2)[:, None]
+
+
+def _discriminants(pool: PooledClasses, coef: Matrix) -> Matrix:
+    """Return scaled coefficients, one row for each class."""
+    A = coef * pool.s
+    if len(A) == 1:  # two classes: half the score for the one, half against the other
+        A = np.array([-0.5, 0.5])[:, None] * A
+    return A
+
+
+def _score_moments(pool: PooledClasses, coef: Matrix, ridge: float) -> ScoreMoments:
+    """Return the moments of scores that are linear in the features."""
+    moments, A = pool.moments, _discriminants(pool, coef)
+    G = pool.delta @ A.T
+    W = pool.K() / pool.total
+    V = W.copy()
+    V.flat[:: len(V) + 1] += ridge / pool.total
+    inverse = _inverse(V)
+    own, traces = [], np.empty(len(pool.slots))
+    for k, slot in enumerate(pool.slots):
+        S = moments.C[slot] / moments.n[slot] / pool.s / pool.s[:, None]
+        traces[k] = np.vdot(inverse, S)
+        AS = A @ S
+        own.append((np.einsum("ij,ij->i", AS, A), AS @ A[k]))
+    trace = float(np.vdot(inverse, W))
+    return ScoreMoments(G, A @ W @ A.T, own, traces, trace, _unit(pool, A, V))
+
+
+def _category_score_moments(
+    pool: PooledClasses, coef: Matrix, ridge: float, effects: CategoryEffects, seen: Flags
+) -> ScoreMoments:
+    """Return the moments of scores with effects of categories."""
+    categories = pool.moments.categories
+    assert categories is not None
+    within = within_classes(pool, categories, ridge, effects.ridges)
+    A = _discriminants(pool, coef)
+    B = np.concatenate(effects.values).T
+    B = np.array([-0.5, 0.5])[:, None] * B if len(B) == 1 else B[seen]
+    G = pool.delta @ A.T + within.shares @ B.T
+    weights, traces = pool.a[pool.slots] / pool.total, within.traces()
+    each = [within.covariance(k, A, B) for k in range(len(pool.slots))]
+    shared = np.tensordot(weights, each, 1)
+    own = [(np.diagonal(one), one[k]) for k, one in enumerate(each)]
+    # The square over the product of centred coefficients and means, as in _unit.
+    centring = np.eye(len(A)) - 1.0 / len(A)
+    penalty = ridge * A @ A.T + (B * within.stack.spread(within.ridges)) @ B.T
+    square = float(np.trace(centring @ (shared + penalty / pool.total)))
+    product = float(np.trace(centring @ G))
+    unit = square / product if product > 0.0 and square > 0.0 else 1.0
+    return ScoreMoments(G, shared, own, traces, float(weights @ traces), unit)
 
 
 def _inverse(V: Matrix) -> Matrix:

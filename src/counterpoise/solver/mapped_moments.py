@@ -62,6 +62,22 @@ def require_room(c: int, d: int, limit: float, mapped: bool) -> None:
     )
 
 
+def require_category_room(c: int, d: int, count: float, limit: float) -> None:
+    """Raise if moments of this many categories need more memory than the limit."""
+    size = 8.0 * c * count * (d + 1)
+    if size > limit:
+        raise DataError(
+            (
+                f"{count:,.0f} categories in {c} classes with {d:,} other features need "
+                f"{size / 1e9:.3g} GB for moments, more than ",
+                OptionValue("memory_limit"),
+                f" allows ({limit / 1e9:.3g} GB)",
+            ),
+            Suggestion("hash a column of text, or drop it"),
+            Suggestion("raise {}", "memory_limit"),
+        )
+
+
 def require_map_fits(the_map: Map | None, inputs: int, limit: float) -> None:
     """Raise if the terms of a map, its random numbers, or its warm-up would take too much."""
     if the_map is None:
@@ -108,10 +124,11 @@ def moments_of(
     anchor: Vector | None,
     fixed: FittedMap | None,
     t: Vector | None = None,
+    index: NDArray[np.intp] | None = None,
 ) -> Moments:
     """Return :meth:`Moments.of_groups`, after a map, slice by slice, if there is one."""
     if fixed is None:
-        return Moments.of_groups(X, rows_of, labels, weight, decay, anchor, t)
+        return Moments.of_groups(X, rows_of, labels, weight, decay, anchor, t, index)
     total: Moments | None = None
     for start in range(0, max(X.shape[0], 1), SLICE):
         stop = start + SLICE
@@ -120,7 +137,8 @@ def moments_of(
         mine = [rows[(rows >= start) & (rows < stop)] - start for rows in rows_of]
         own = None if weight is None else weight[start:stop]
         when = None if t is None else t[start:stop]
-        piece = Moments.of_groups(mapped, mine, labels, own, decay, anchor, when)
+        codes = None if index is None else index[start:stop]
+        piece = Moments.of_groups(mapped, mine, labels, own, decay, anchor, when, codes)
         total = piece if total is None else total.append(piece, decay)
         anchor = total.anchor
     assert total is not None

@@ -10,14 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from counterpoise.arrays import Matrix, Rows, Vector
-from counterpoise.errors import PrecisionError, PrecisionWarning, UnknownRowsError
+from counterpoise.errors import DataError, PrecisionError, PrecisionWarning, UnknownRowsError
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.fitted import SLICE
+from counterpoise.moments.categories import CodeColumns
 from counterpoise.moments.classes import Classes
 from counterpoise.moments.downdate import MAX_RELATIVE_ERROR, precision_error
 from counterpoise.moments.moments import EPS, Moments
 from counterpoise.moments.resize import drop_empty_classes
 from counterpoise.solver.calibration import Calibration
+from counterpoise.solver.categories import CategoryEffects, solve_lda, solve_ridge
 from counterpoise.solver.class_weights import affine, class_total_weights, targets
 from counterpoise.solver.link import Link
 from counterpoise.solver.options import Options
@@ -37,6 +39,9 @@ MAX_FEATURES_FULL_EIGEN = 500  # of which all eigenvalues are found in no time
 # An estimated relative error that a removal warns about. In random trials the true one was
 # up to 9.5 times the estimate, so that silence means 1e-8.
 WARN_RELATIVE_ERROR = 1e-9
+NOT_QUADRATIC = (
+    "columns with many categories need linear boundaries: leave pooled_rows out, or hash them"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +49,8 @@ class Scores:
     """Scores of every class: a function of the row, of shape (problems,).
 
     ``link`` leads to probabilities, where they are needed; ``fixed`` maps the rows first;
-    ``calibration`` corrects stream probabilities.
+    ``calibration`` corrects stream probabilities; ``effects`` are those of columns with many
+    categories.
     """
 
     classes: Classes
@@ -52,9 +58,17 @@ class Scores:
     link: Link | None = None
     fixed: FittedMap | None = None
     calibration: Calibration | None = None
+    effects: CategoryEffects | None = None
 
     def of(self, X: Rows) -> Matrix:
         """Return the scores (n, problems) of rows."""
+        if self.effects is None:
+            return self._of_features(X)
+        X, index = self.effects.columns.split(X)
+        return self._of_features(X) + self.effects.of(index)
+
+    def _of_features(self, X: Rows) -> Matrix:
+        """Return the scores (n, problems) of rows without columns of many categories."""
         if self.fixed is None:
             return self.solution.of(X)
         f = np.empty((X.shape[0], self.classes.n_scores))
@@ -73,11 +87,24 @@ class Scores:
         return self.calibration.probabilities(p, self.classes.labels, self.classes.seen)
 
 
-def solve_scores(moments: Moments, classes: Classes, options: Options) -> Scores:
-    """Solve for every class."""
+def solve_scores(
+    moments: Moments, classes: Classes, options: Options, columns: CodeColumns | None = None
+) -> Scores:
+    """Solve for every class; ``columns`` are those with many categories."""
     problem = build_problem(moments, classes, options)
     ridge = resolve_ridge(problem, options)
     solution: Solution
+    if columns is not None and moments.categories is not None:
+        if options.pooled_rows is not None:
+            raise DataError(NOT_QUADRATIC)
+        solve, absent = solve_lda, -np.inf
+        if isinstance(problem, RidgeSystems):
+            solve, absent = solve_ridge, -1.0
+        solution, effects = solve(problem, moments.categories, columns, ridge)
+        if classes.n_scores > 1:
+            solution = solution.for_classes(classes.seen, absent)
+            effects = effects.for_classes(classes.seen)
+        return Scores(classes, solution, effects=effects)
     if isinstance(problem, RidgeSystems):
         solution = problem.scores(ridge)
         if classes.n_scores > 1:

@@ -1,0 +1,592 @@
+"""Ridge regression with all one-hot features of columns with many categories, which are eliminated.
+
+With n_j the weight of category j, D = Σ_k a_k n_kj/n_k, C the sums of the other features by
+category, and a ridge l of the column, the normal equations
+
+    A β + Cᵀα = b,      C β + (D + l) α = z
+
+are those of A − Cᵀ(D + l)⁻¹C for β, in K d² operations, and α = (D + l)⁻¹(z − C β) is the effect of
+each category. It is the best linear predictor of a mixed model in which the effects of a column
+have a common variance: l is the variance of a row over that of an effect. An unseen category has
+the effect 0.
+
+Several columns make D a sparse matrix M, with the weights of pairs. Its largest block is diagonal
+and is eliminated first. What is left is factorized, or solved by conjugate gradients if it is
+large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from counterpoise.arrays import Matrix, Vector
+from counterpoise.moments.categories import CategoryMoments, CodeColumns
+from counterpoise.solver.ridge import PooledClasses, RidgeSystems
+from counterpoise.solver.score_functions import LinearScores
+
+MAX_FACTORIZED = 3000  # categories of all columns but the largest that are solved as one matrix
+SOLVE_RTOL = 1e-13  # of conjugate gradients
+MAX_ITERATIONS = 1000
+TRACE_PROBES = 64  # random vectors that estimate the trace of a matrix that is not factorized
+PSEUDO_ROWS = np.logspace(-1.0, 4.0, 11)  # rows that a ridge may be worth
+MIN_RESIDUAL_DOF_FRACTION = 0.5  # of the rows of a class, that a trusted criterion leaves
+Sums = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class CategoryEffects:
+    """Effect of each category on the scores, which adds to that of all other features."""
+
+    columns: CodeColumns
+    values: tuple[Matrix, ...]  # (K, problems) of each column
+    pseudo_rows: Vector  # (B,) rows that each ridge is worth
+    ridges: Vector  # (B,)
+
+    def of(self, index: NDArray[np.intp]) -> Matrix:
+        """Return the sum of the effects (n, problems), given the categories (n, B) of rows."""
+        total = np.zeros((len(index), self.values[0].shape[1]))
+        for values, own in zip(self.values, index.T, strict=True):
+            there = (own >= 0) & (own < len(values))
+            total[there] += values[own[there]]
+        return total
+
+    def reindex_columns(self, at: Sequence[int], columns: CodeColumns) -> CategoryEffects:
+        """Return the effects with those of column b at position at[b]; other columns have none."""
+        problems = self.values[0].shape[1]
+        values, rows, ridges = [np.zeros((0, problems))] * columns.count, *np.ones((2, columns.count))
+        for b, to in enumerate(at):
+            values[to], rows[to], ridges[to] = self.values[b], self.pseudo_rows[b], self.ridges[b]
+        return CategoryEffects(columns, tuple(values), rows, ridges)
+
+    def for_classes(self, seen: NDArray[np.bool_]) -> CategoryEffects:
+        """Return the effects with a column of scores for each class; one never seen has none."""
+        wide = []
+        for values in self.values:
+            wide.append(np.zeros((len(values), len(seen))))
+            wide[-1][:, seen] = values
+        return replace(self, values=tuple(wide))
+
+
+@dataclass(frozen=True, eq=False)
+class StackedCategories:
+    """Moments of the categories of all columns, one after the other, in scaled units."""
+
+    n: Matrix  # (c, K) weight of each category in each class
+    G: Sums  # (c, K, d) sums of the features about the centre
+    pairs: list[Any] | None  # (K, K) of each class, symmetric with zero blocks; None of one column
+    ends: NDArray[np.intp]  # (B + 1,) where each column begins
+
+    @classmethod
+    def of(
+        cls, categories: CategoryMoments, anchor: Vector, centre: Vector, s: Vector
+    ) -> StackedCategories:
+        """Return the categories, given the centre relative to the anchor."""
+        columns = [one.resize(one.count) for one in categories.columns]
+        n = np.concatenate([one.n for one in columns], axis=1)
+        sums = np.concatenate([one.sums for one in columns], axis=1)
+        place = (anchor - categories.origin) + centre
+        G = sums - n[..., None] * place
+        G /= s
+        ends = np.cumsum([0, *(one.size for one in columns)])
+        if len(columns) == 1:
+            return cls(n, G, None, ends)
+        c, size = n.shape
+        pairs = [sp.csr_array((size, size)) for _ in range(c)]
+        for (a, b), weights in categories.pairs.items():
+            shape = columns[a].size, columns[b].size
+            for k, one in enumerate(weights.of_classes(c, shape)):
+                entries = one.tocoo()
+                row, column = entries.coords[0] + ends[a], entries.coords[1] + ends[b]
+                upper = sp.csr_array((entries.data, (row, column)), shape=(size, size))
+                pairs[k] = pairs[k] + upper + upper.T
+        return cls(n, G, pairs, ends)
+
+    def column(self, b: int) -> StackedCategories:
+        """Return one column alone."""
+        own = slice(self.ends[b], self.ends[b + 1])
+        ends = np.array([0, self.ends[b + 1] - self.ends[b]])
+        return StackedCategories(self.n[:, own], self.G[:, own], None, ends)
+
+    def spread(self, ridges: Vector) -> Vector:
+        """Return the ridge of each category, (K,), given that of each column."""
+        return np.repeat(ridges, np.diff(self.ends))
+
+    def product(self, k: int, v: Matrix) -> Matrix:
+        """Return the second moments of the categories of class k times a matrix (K, p)."""
+        result = self.n[k][:, None] * v
+        return result if self.pairs is None else result + self.pairs[k] @ v
+
+    def inverse(self, alpha: Vector, ridges: Vector) -> CategoryInverse:
+        """Return the inverse of the weighted second moments of all classes, with ridges."""
+        pairs: Any = None
+        for k in np.flatnonzero(alpha).tolist() if self.pairs is not None else ():
+            one = alpha[k] * self.pairs[k]  # type: ignore[index]
+            pairs = one if pairs is None else pairs + one
+        return CategoryInverse.of(alpha @ self.n + self.spread(ridges), pairs, self.ends)
+
+
+@dataclass(frozen=True, eq=False)
+class CategoryInverse:
+    """Inverse of the matrix M of all categories: diagonal, or with blocks of pairs."""
+
+    diagonal: Vector  # (K,)
+    largest: slice  # the column with most categories
+    rest: NDArray[np.intp]  # the categories of all others
+    cross: Any = None  # (r, K_a) pairs of the rest with the largest column
+    within: Any = None  # (r, r) the rest among itself
+    factor: Any = None  # of what is left of the rest; None if it is large, or there is none
+
+    @classmethod
+    def of(cls, diagonal: Vector, pairs: Any, ends: NDArray[np.intp]) -> CategoryInverse:
+        """Return the inverse, given the pairs (K, K) of one matrix, None of a single column."""
+        a = int(np.diff(ends).argmax())
+        largest = slice(int(ends[a]), int(ends[a + 1]))
+        rest = np.delete(np.arange(len(diagonal)), largest)
+        if pairs is None or not len(rest):
+            return cls(diagonal, largest, rest[:0])
+        rows = sp.csr_array(pairs[rest])
+        cross = sp.csr_array(rows[:, largest])
+        within = sp.csr_array(rows[:, rest]) + sp.diags_array(diagonal[rest], format="csr")
+        result = cls(diagonal, largest, rest, cross, within)
+        if len(rest) > MAX_FACTORIZED:
+            return result
+        H = within.toarray() - (cross @ (cross / diagonal[largest]).T).toarray()
+        return replace(result, factor=cho_factor(H, lower=True, overwrite_a=True))
+
+    def solve(self, v: Matrix) -> Matrix:
+        """Return M⁻¹v for a matrix v (K, p)."""
+        if self.cross is None:
+            return v / self.diagonal[:, None]
+        own = v[self.largest] / self.diagonal[self.largest, None]
+        x = self.solve_rest(v[self.rest] - self.cross @ own)
+        result = np.empty_like(v)
+        result[self.rest] = x
+        result[self.largest] = own - (self.cross.T @ x) / self.diagonal[self.largest, None]
+        return result
+
+    def solve_rest(self, v: Matrix) -> Matrix:
+        """Return the solution (r, p) of what is left without the largest column."""
+        if self.factor is not None:
+            solved: Matrix = cho_solve(self.factor, v)
+            return solved
+        D = self.diagonal[self.largest, None]
+        squares = self.cross.multiply(self.cross) / self.diagonal[self.largest]
+        scale = self.diagonal[self.rest] - np.asarray(squares.sum(axis=1)).ravel()
+        scale = np.maximum(scale, 1e-3 * self.diagonal[self.rest])[:, None]
+
+        def left(x: Matrix) -> Matrix:
+            product: Matrix = self.within @ x - self.cross @ ((self.cross.T @ x) / D)
+            return product
+
+        x = np.zeros_like(v)
+        r = v.copy()
+        z = r / scale
+        p, rho = z.copy(), (r * z).sum(axis=0)
+        goal = SOLVE_RTOL**2 * np.maximum(rho, 1e-300)
+        for _ in range(MAX_ITERATIONS):
+            if (rho <= goal).all():
+                break
+            q = left(p)
+            step = rho / np.maximum((p * q).sum(axis=0), 1e-300)
+            x += step * p
+            r -= step * q
+            z = r / scale
+            before, rho = rho, (r * z).sum(axis=0)
+            p = z + (rho / np.maximum(before, 1e-300)) * p
+        return x
+
+    def trace(self, stack: StackedCategories, k: int) -> float:
+        """Return tr(M⁻¹N_k), N_k the second moments of the categories of class k."""
+        n = stack.n[k]
+        if self.cross is None:
+            return float((n / self.diagonal).sum())
+        D, a = self.diagonal[self.largest], self.largest
+        total = float((n[a] / D).sum())
+        eye = np.eye(len(self.rest)) if self.factor is not None else None
+        if eye is None:
+            eye = np.random.default_rng(0).choice([-1.0, 1.0], (len(self.rest), TRACE_PROBES))
+        # R = [I; −D⁻¹ crossᵀ] maps the rest to all categories: tr(H⁻¹ Rᵀ N_k R)
+        full = np.empty((len(self.diagonal), eye.shape[1]))
+        full[self.rest] = eye
+        full[a] = -(self.cross.T @ eye) / D[:, None]
+        back = stack.product(k, full)
+        back = back[self.rest] - self.cross @ (back[a] / D[:, None])
+        parts = float(np.vdot(eye, self.solve_rest(back)))
+        return total + (parts if self.factor is not None else parts / TRACE_PROBES)
+
+
+@dataclass(frozen=True, eq=False)
+class CategorySystems(RidgeSystems):
+    """Normal equations of one ridge problem from which the categories were eliminated.
+
+    What is left has the form of :class:`RidgeSystems`, about another centre.
+    """
+
+    stack: StackedCategories
+    ridges: Vector  # (B,) of the columns
+
+    @classmethod
+    def after(
+        cls, systems: RidgeSystems, stack: StackedCategories, ridges: Vector
+    ) -> CategorySystems:
+        """Return the only problem of ``systems``, without the categories."""
+        one = systems
+        shared = one.anchor, one.intercept, one.n, one.mean, one.C, one.m, one.s, one.a, one.y
+        return cls(*shared, stack, ridges)
+
+    @cached_property
+    def base(self) -> RidgeSystems:
+        """Problem without the categories."""
+        return RidgeSystems(
+            self.anchor, self.intercept, self.n, self.mean, self.C, self.m, self.s, self.a, self.y
+        )
+
+    @cached_property
+    def alpha(self) -> Vector:
+        """Weight of a row of each class, (c,)."""
+        a, n = self.a[0], self.n[0]
+        return np.divide(a, n, out=np.zeros(len(a)), where=n > 0)
+
+    @cached_property
+    def P(self) -> Matrix:
+        """Products (K, 1 + d) of the categories with the constant and the features."""
+        stack, alpha = self.stack, self.alpha
+        result = np.empty((stack.n.shape[1], 1 + len(self.anchor)))
+        result[:, 0] = alpha @ stack.n
+        result[:, 1:] = np.tensordot(alpha, stack.G, 1)
+        return result
+
+    @cached_property
+    def inverse(self) -> CategoryInverse:
+        """Inverse of the second moments of the categories."""
+        return self.stack.inverse(self.alpha, self.ridges)
+
+    @cached_property
+    def U(self) -> Matrix:
+        """Coefficients (K, 1 + d) of the categories on the constant and the features."""
+        return self.inverse.solve(self.P)
+
+    @cached_property
+    def target_effects(self) -> Matrix:
+        """Effects (K, q) of the categories on the targets, without other features."""
+        Z = (self.alpha * self.y[0]) @ self.stack.n
+        return self.inverse.solve(np.ascontiguousarray(Z.T))
+
+    @cached_property
+    def S(self) -> Matrix:
+        """Second moments (1 + d, 1 + d) of the constant and the features that are left."""
+        d = len(self.anchor)
+        S = np.zeros((1 + d, 1 + d))
+        S[0, 0], S[1:, 1:] = self.base.total[0], self.base.K()[0]
+        S -= self.P.T @ self.U
+        return 0.5 * (S + S.T)
+
+    @cached_property
+    def total(self) -> Vector:
+        """Weight of the constant that is left, of shape (1,)."""
+        return self.S[:1, 0]
+
+    @cached_property
+    def shift(self) -> Vector:
+        """New centre in scaled units about the old one, (d,)."""
+        moved: Vector = self.S[0, 1:] / self.S[0, 0]
+        return moved
+
+    @cached_property
+    def centre(self) -> Matrix:
+        """Origin (1, d) at which the constant is orthogonal to the features that are left."""
+        return self.base.centre + self.s * self.shift
+
+    def K(self) -> Any:
+        """Return second moments (1, d, d) about the centre, without the ridge; a new array."""
+        return (self.S[1:, 1:] - self.S[0, 0] * np.outer(self.shift, self.shift))[None]
+
+    @cached_property
+    def right(self) -> Matrix:
+        """First moments (1 + d, q) of targets that are left."""
+        base = self.base
+        r = np.empty((1 + len(self.anchor), self.y.shape[1]))
+        r[0], r[1:] = (self.y[0] @ self.a[0]), base.z[0].T
+        return r - self.P.T @ self.target_effects
+
+    @cached_property
+    def z(self) -> Any:
+        """First moments of target times features, of shape (1, q, d)."""
+        return (self.right[1:] - self.shift[:, None] * self.right[0]).T[None]
+
+    @cached_property
+    def h(self) -> Matrix:
+        """Centre relative to the shift of the scaling, of shape (1, d)."""
+        return (self.centre - self.m) / self.s
+
+    @cached_property
+    def t(self) -> Matrix:
+        """Values of f at the centre if the constant were free, of shape (1, q)."""
+        return (self.right[0] / self.S[0, 0])[None]
+
+    def beta(self, coef: Matrix, offset: Vector) -> Matrix:
+        """Return the constant and the scaled coefficients (1 + d, q) about the old centre."""
+        centre = self.base.centre[0]
+        return np.concatenate([(offset + coef @ centre)[None], (coef * self.s[0]).T])
+
+    def effects(self, coef: Matrix, offset: Vector) -> Matrix:
+        """Return the effects (K, q) that belong to coefficients (q, d) and scores at the anchor."""
+        return self.target_effects - self.U @ self.beta(coef, offset)
+
+    def class_moments(self, k: int) -> Matrix:
+        """Return second moments (1 + d, 1 + d) of the constant and the features that are left.
+
+        They are the mean over class k of φ̃φ̃ᵀ, φ̃ = φ − U of the categories of the row.
+        """
+        base, n, U = self.base, float(self.n[0, k]), self.U
+        E = np.empty_like(self.S)
+        E[0, 0], E[0, 1:], E[1:, 0] = 1.0, base.delta[0, k], base.delta[0, k]
+        s = self.s[0]
+        E[1:, 1:] = self.C[0, k] / n / s / s[:, None] + np.outer(base.delta[0, k], base.delta[0, k])
+        Q = np.concatenate([self.stack.n[k][:, None], self.stack.G[k]], axis=1) / n
+        cross = U.T @ Q
+        return E - cross - cross.T + U.T @ (self.stack.product(k, U) / n)
+
+    def gcv(self, b: float) -> float:
+        """Return generalized cross-validation class by class, as ``RidgePath.gcv`` does."""
+        (coef,), (offset,) = self.solve(b)
+        alpha, beta = self.effects(coef, offset), self.beta(coef, offset)
+        inverse = np.linalg.pinv(self._penalized(b), hermitian=True)
+        base, score = self.base, 0.0
+        for k in np.flatnonzero(self.a[0]).tolist():
+            n, y, delta = float(self.n[0, k]), self.y[0, :, k], base.delta[0, k]
+            s, f = self.s[0], beta[0] + delta @ beta[1:]
+            S = self.C[0, k] / n / s / s[:, None]
+            Q = self.stack.G[k] / n - np.outer(self.stack.n[k] / n, delta)
+            p = self.stack.n[k] / n
+            spread = np.einsum("dq,dq->q", S @ beta[1:], beta[1:])
+            spread += 2.0 * np.einsum("kq,kq->q", Q @ beta[1:], alpha)
+            spread += np.einsum("kq,kq->q", self.stack.product(k, alpha) / n, alpha)
+            mean = p @ alpha
+            loss = float((np.maximum(spread - mean**2, 0.0) + (f + mean - y) ** 2).sum())
+            freedom = self.inverse.trace(self.stack, k) / n
+            freedom += float(np.vdot(inverse, self.class_moments(k)))
+            left = 1.0 - float(self.a[0, k]) * freedom / n
+            if left <= MIN_RESIDUAL_DOF_FRACTION:
+                return np.inf
+            score += float(self.a[0, k]) * loss / left**2
+        return score
+
+    def _penalized(self, b: float) -> Matrix:
+        """Return S (1 + d, 1 + d) about the old centre with the ridge of features and constant."""
+        R = self.S.copy()
+        R.flat[len(R) + 1 :: len(R) + 1] += b
+        q = np.append(1.0, -self.base.h[0])
+        if self.intercept == "penalized":
+            R += b * np.outer(q, q)
+        elif self.intercept == "none":
+            R += 1e12 * self.S[0, 0] * np.outer(q, q)
+        return R
+
+
+def row_unit(systems: RidgeSystems) -> float:
+    """Return the ridge that is worth one row: the mean weight of a row of each class."""
+    n = np.maximum(systems.n, 1.0)
+    return float(((systems.a**2 / n).sum(axis=-1) / systems.a.sum(axis=-1)).mean())
+
+
+def choose_category_ridges(
+    systems: RidgeSystems, categories: CategoryMoments, columns: CodeColumns, b: float
+) -> Vector:
+    """Return the rows (B,) that the ridge of each column is worth: as given, or the best by GCV.
+
+    Each column is judged by a model of the other features and of that column alone, summed over all
+    problems. Of equal values, the largest is best.
+    """
+    chosen = np.array([np.nan if m is None else m for m in columns.pseudo_rows])
+    free = np.flatnonzero(np.isnan(chosen)).tolist()
+    if not free:
+        return chosen
+    unit = row_unit(systems)
+    problems = [(one, stack_of(one, categories)) for one in systems]
+    for column in free:
+        scores = np.zeros(len(PSEUDO_ROWS))
+        for one, stack in problems:
+            own = stack.column(column)
+            for i, rows in enumerate(PSEUDO_ROWS.tolist()):
+                scores[i] += CategorySystems.after(one, own, np.array([rows * unit])).gcv(b)
+        best = float(scores.min())
+        near = scores <= best * (1.0 + 1e-8) if np.isfinite(best) else np.isinf(scores)
+        chosen[column] = PSEUDO_ROWS[near][-1]
+    return chosen
+
+
+def stack_of(systems: RidgeSystems, categories: CategoryMoments) -> StackedCategories:
+    """Return the categories in the scaled units of one problem."""
+    return StackedCategories.of(categories, systems.anchor, systems.centre[0], systems.s[0])
+
+
+def solve_ridge(
+    systems: RidgeSystems, categories: CategoryMoments, columns: CodeColumns, b: float
+) -> tuple[LinearScores, CategoryEffects]:
+    """Solve each problem with all categories; return scores of the other features, and effects."""
+    rows = choose_category_ridges(systems, categories, columns, b)
+    ridges = rows * row_unit(systems)
+    coefs, offsets, effects = [], [], []
+    for one in systems:
+        stack = stack_of(one, categories)
+        left = CategorySystems.after(one, stack, ridges)
+        (coef,), (offset,) = left.solve(b)
+        coefs.append(coef)
+        offsets.append(offset)
+        effects.append(left.effects(coef, offset))
+    scores = LinearScores(
+        systems.anchor.copy(), np.concatenate(coefs), np.concatenate(offsets), b
+    )
+    values = _split(np.concatenate(effects, axis=1), stack.ends)
+    return scores, CategoryEffects(columns, values, rows, ridges)
+
+
+def _split(values: Matrix, ends: NDArray[np.intp]) -> tuple[Matrix, ...]:
+    """Return the rows of each column."""
+    return tuple(np.ascontiguousarray(values[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class WithinClasses:
+    """Covariance within classes of all features and categories, with ridges, and its inverse.
+
+    aW + Λ is R − MMᵀ, with R the second moments about the centre, of which the categories are
+    eliminated, and M the means of the classes times the roots of their weights.
+    """
+
+    pool: PooledClasses
+    stack: StackedCategories
+    b: float
+    ridges: Vector
+
+    @cached_property
+    def alpha(self) -> Vector:
+        """Weight of a row of each class of the moments."""
+        a, n = self.pool.a, self.pool.moments.n
+        return np.divide(a, n, out=np.zeros(len(a)), where=n > 0)
+
+    @cached_property
+    def shares(self) -> Matrix:
+        """Share of each category in each class that was seen, (c, K)."""
+        slots = self.pool.slots
+        return self.stack.n[slots] / self.pool.moments.n[slots, None]
+
+    @cached_property
+    def inverse(self) -> CategoryInverse:
+        """Inverse of the second moments of the categories."""
+        return self.stack.inverse(self.alpha, self.ridges)
+
+    @cached_property
+    def U(self) -> Matrix:
+        """Coefficients (K, d) of the categories on the features."""
+        return self.inverse.solve(np.tensordot(self.alpha, self.stack.G, 1))
+
+    @cached_property
+    def root_weights(self) -> Vector:
+        """Root of the weight of each class that was seen."""
+        return np.sqrt(self.pool.a[self.pool.slots])
+
+    @cached_property
+    def _factor(self) -> Any:
+        """Cholesky factor of the second moments of the features that are left."""
+        pool = self.pool
+        weighted = self.root_weights[:, None] * pool.delta
+        K = pool.K() + weighted.T @ weighted
+        K -= np.tensordot(self.alpha, self.stack.G, 1).T @ self.U
+        K.flat[:: len(K) + 1] += max(self.b, len(K) * 1e-15 * float(np.trace(K)) / len(K))
+        return cho_factor(K, lower=True)
+
+    @cached_property
+    def solved(self) -> tuple[Matrix, Matrix]:
+        """R⁻¹M: for the features (d, c) and for the categories (K, c)."""
+        M = self.root_weights[:, None] * self.pool.delta
+        N = self.root_weights[:, None] * self.shares
+        of_categories = self.inverse.solve(np.ascontiguousarray(N.T))
+        x = cho_solve(self._factor, M.T - self.U.T @ N.T)
+        return x, of_categories - self.U @ x
+
+    @cached_property
+    def gram(self) -> Matrix:
+        """MᵀR⁻¹M (c, c)."""
+        x, u = self.solved
+        product: Matrix = (self.root_weights[:, None] * self.pool.delta) @ x
+        return product + (self.root_weights[:, None] * self.shares) @ u
+
+    def discriminants(self) -> tuple[Matrix, Matrix]:
+        """Return the coefficients (c, d) and effects (c, K) of the mean of each class about all."""
+        x, u = self.solved
+        total, root = self.pool.total, self.root_weights
+        left = np.linalg.inv(np.eye(len(root)) - self.gram)
+        w, v = (x @ left / root).T * total, (u @ left / root).T * total
+        if self.pool.intercept == "none":
+            return w, v
+        share = (root**2 / total)[None]
+        return w - share @ w, v - share @ v
+
+    def covariance(self, k: int, A: Matrix, effects: Matrix) -> Matrix:
+        """Return the covariance (p, p) in class k of scores of coefficients (p, d), effects (p, K)."""
+        pool = self.pool
+        slot = pool.slots[k]
+        n, s = float(pool.moments.n[slot]), pool.s
+        p = self.shares[k]
+        cross = self.stack.G[slot] / n - np.outer(p, pool.delta[k])
+        mixed = effects @ cross @ A.T
+        mean = effects @ p
+        own = effects @ (self.stack.product(slot, effects.T) / n) - np.outer(mean, mean)
+        of_features: Matrix = A @ (pool.moments.C[slot] / n / s / s[:, None]) @ A.T
+        return of_features + mixed + mixed.T + own
+
+    def traces(self) -> Vector:
+        """Return tr(V⁻¹S_k) of each class, V the covariance with ridges, S_k that of class k."""
+        pool, (x, u) = self.pool, self.solved
+        left = np.linalg.inv(np.eye(len(self.root_weights)) - self.gram)
+        inverse = cho_solve(self._factor, np.eye(len(pool.s)))
+        result = np.empty(len(pool.slots))
+        for k, slot in enumerate(pool.slots.tolist()):
+            n, s, U = float(pool.moments.n[slot]), pool.s, self.U
+            E = pool.moments.C[slot] / n / s / s[:, None]
+            E += np.outer(pool.delta[k], pool.delta[k])
+            cross = U.T @ self.stack.G[slot] / n
+            E = E - cross - cross.T + U.T @ (self.stack.product(slot, U) / n)
+            trace = self.inverse.trace(self.stack, slot) / n + float(np.vdot(inverse, E))
+            trace -= float(self.gram[k, k]) / self.root_weights[k] ** 2
+            trace += float(np.vdot(left, self.covariance(k, x.T, u.T)))
+            result[k] = trace * pool.total
+        return result
+
+
+def solve_lda(
+    pool: PooledClasses, categories: CategoryMoments, columns: CodeColumns, b: float
+) -> tuple[LinearScores, CategoryEffects]:
+    """Solve linear discriminants with all categories."""
+    rows = choose_category_ridges(pool.against_rest(), categories, columns, b)
+    ridges = rows * row_unit(pool.against_rest())
+    within = within_classes(pool, categories, b, ridges)
+    w, effects = within.discriminants()
+    mean = (within.root_weights**2 / pool.total) @ within.shares
+    coef = w / pool.s
+    offset = -(coef @ pool.centre)
+    if pool.intercept != "none":
+        distance = np.einsum("kj,kj->k", w, pool.delta)
+        distance += np.einsum("kj,kj->k", effects, within.shares - mean)
+        offset += pool.prior - 0.5 * distance - effects @ mean
+    values = _split(np.ascontiguousarray(effects.T), within.stack.ends)
+    scores = LinearScores(pool.moments.anchor.copy(), coef, offset, b)
+    return scores, CategoryEffects(columns, values, rows, ridges)
+
+
+def within_classes(
+    pool: PooledClasses, categories: CategoryMoments, b: float, ridges: Vector
+) -> WithinClasses:
+    """Return the covariance within classes, with the ridge b and those of the columns (B,)."""
+    stack = StackedCategories.of(categories, pool.moments.anchor, pool.centre, pool.s)
+    return WithinClasses(pool, stack, b, ridges)
