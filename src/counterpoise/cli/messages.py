@@ -58,7 +58,8 @@ def format_as_options(*settings: OptionValue) -> str:
         if value is None:
             shown += [VALUES[name]] if name in VALUES else []
         elif isinstance(value, Mapping):
-            shown += [_quote(f"{key}={one}") for key, one in value.items()]
+            each = (key if one is None else f"{key}={one}" for key, one in value.items())
+            shown += map(_quote, each)
         elif isinstance(value, (list, tuple)):
             shown.append(_quote(",".join(value)))
         elif value is not True:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import typer
 
 from counterpoise.cli import messages
-from counterpoise.encoding.columns import MAX_BUCKETS, MISSING_RULES
+from counterpoise.encoding.columns import MANY, MAX_BUCKETS, MISSING_RULES
 from counterpoise.errors import DataError, OptionValue, unknown_name
 
 Names = list[str]
@@ -94,6 +94,16 @@ def _bucket_count(text: str) -> int:
     if not 1 <= value <= MAX_BUCKETS:
         raise ValueError(text)
     return value
+
+
+def _many_role(text: str) -> tuple[str, str]:
+    """Return a column with many categories and its role, given COLUMN or COLUMN=ROWS."""
+    name, equals, rows = text.rpartition("=")
+    if not equals:
+        return text, MANY
+    expected = "COLUMN, or COLUMN=ROWS with the rows that the ridge is worth"
+    parse_number("--many", rows, {}, expected, parse_positive)
+    return name, f"{MANY}:{float(rows):g}"
 
 
 def require_choice(option: str, value: str | None, choices: Iterable[str]) -> None:
@@ -374,6 +384,9 @@ class FeatureOptions:
     epoch: Names | None = option("Dates: only seconds since 1970.", "COLUMNS")
     hash: Names | None = option("Hash the categories of a column into N buckets.", "COLUMN=N")
     seed: int | None = option("Seed of the hashes.", "N")
+    many: Names | None = option(
+        "Columns with many categories; ROWS fixes the ridge.", "COLUMN[=ROWS]"
+    )
     missing: str | None = option("Missing values: mean, indicate, drop or error.", "RULE")
     decimal: str | None = option("Decimal sign of numbers in text: . or ,", "CHAR")
     time_format: str | None = option("Format of dates in text, such as %d.%m.%Y.", "FORMAT")
@@ -387,7 +400,8 @@ class FeatureOptions:
         pairs = [(name, role) for role, some in given.items() for name in names(some)]
         expected = f"COLUMN=N with N from 1 to {MAX_BUCKETS:,}"
         buckets = by_name("--hash", self.hash or (), _bucket_count, expected)
-        return pairs + [(name, f"hash:{count}") for name, count in buckets.items()]
+        pairs += [(name, f"hash:{count}") for name, count in buckets.items()]
+        return pairs + [_many_role(one) for one in names(self.many)]
 
     def settings(self) -> dict[str, Any]:
         """Return the fields of Columns that options set, checked."""

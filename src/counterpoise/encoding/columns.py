@@ -14,6 +14,7 @@ from counterpoise.errors import DataError
 
 SINGLE_ROLES = ("weight", "timestamp")  # at most one column has such a role
 OTHER_ROLES = ("drop", *SINGLE_ROLES)  # roles of columns that are not features
+MANY = "many"  # kind of columns whose categories are not features
 MISSING_RULES = ("mean", "indicate", "drop", "error")
 MAX_BUCKETS = 2**32  # MurmurHash3 has no more values
 FEATURE_NAMES = {
@@ -68,8 +69,8 @@ def by_option(settings: Mapping[str, Any]) -> dict[str, Any]:
         kind, colon, option = role.partition(":")
         if kind in SINGLE_ROLES:
             result[kind] = name
-        elif colon:
-            value = int(option) if option.isdigit() else option
+        elif colon or kind == MANY:
+            value = int(option) if option.isdigit() else option or None
             result[kind] = {**result.get(kind, {}), name: value}
         else:
             result[kind] = (*result.get(kind, ()), name)
@@ -115,6 +116,16 @@ class Columns:
         """Number of buckets of each hashed column."""
         kinds = {name: role.partition(":") for name, role in self.roles.items()}
         return {name: int(count) for name, (kind, _, count) in kinds.items() if kind == "hash"}
+
+    @cached_property
+    def pseudo_rows(self) -> dict[str, float | None]:
+        """Rows that the ridge of each column with many categories is worth; None to choose it."""
+        kinds = {name: role.partition(":") for name, role in self.roles.items()}
+        return {
+            name: float(rows) if rows else None
+            for name, (kind, _, rows) in kinds.items()
+            if kind == MANY
+        }
 
     @cached_property
     def explicit_types(self) -> dict[str, str]:

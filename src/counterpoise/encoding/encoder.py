@@ -10,34 +10,59 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector
 from counterpoise.encoding import cell_parsing, column_values
-from counterpoise.encoding.columns import Columns, Feature
+from counterpoise.encoding.columns import MANY, Columns, Feature
 from counterpoise.encoding.kinds import KINDS, ColumnBlock
+from counterpoise.encoding.vocabulary import Vocabulary
 from counterpoise.errors import DataError, Message, Suggestion
+from counterpoise.moments.categories import CodeColumns
 from counterpoise.readers.chunk import Chunk, drop_remedy
 
 Index = Mapping[Feature, int]
+MAX_FEATURES_OF_CATEGORIES = 100  # of a column without a role; more categories have no features
 DENSE = ("number", "cycle", "missing")  # kinds of features that most rows have
 
 
-def matrix_of(blocks: Sequence[ColumnBlock], index: Index, n: int) -> tuple[Rows, dict[str, int]]:
-    """Return n rows of features, dense if all are numbers, and cells of unknown categories."""
+def matrix_of(
+    blocks: Sequence[ColumnBlock],
+    index: Index,
+    n: int,
+    vocabularies: Mapping[str, Vocabulary] = MappingProxyType({}),
+) -> tuple[Rows, dict[str, int]]:
+    """Return n rows of features, dense if all are numbers, and cells of unknown categories.
+
+    The last columns are the codes of categories in vocabularies.
+    """
+    d, unknown = len(index), dict[str, int]()
+    codes = np.zeros((n, len(vocabularies)))
+    many = [block for block in blocks if block.column]
+    blocks = [block for block in blocks if not block.column]
+    positions = {name: b for b, name in enumerate(vocabularies)}
+    for block in many:
+        if block.column in positions:
+            own = np.append(vocabularies[block.column].codes(block.categories), 0.0)[block.codes]
+            codes[:, positions[block.column]] = own
+            never_learned = int(((own == 0) & (block.codes >= 0)).sum())
+            if never_learned:
+                unknown[block.column] = never_learned
     is_dense = all(block.codes is None for block in blocks)
     if is_dense and all(feature.kind in DENSE for feature in index):
-        X = np.zeros((n, len(index)))
+        X = np.zeros((n, d + codes.shape[1]))
         for block in blocks:
             for feature, x in zip(block.features, block.values, strict=True):
                 if feature in index:
                     X[:, index[feature]] = x
-        return X, {}
-    unknown: dict[str, int] = {}
+        X[:, d:] = codes
+        return X, unknown
     indices, data, result = [], [], None
     for block in blocks:
         places = np.array([*(index.get(feature, -1) for feature in block.features), -1])
@@ -55,14 +80,15 @@ def matrix_of(blocks: Sequence[ColumnBlock], index: Index, n: int) -> tuple[Rows
                 np.where(x != 0.0, j, -1) if feature.kind == "missing" else np.full(n, j)
             )
             data.append(x)
-    X = _sparse(indices, data, n, len(index))
-    return (X if result is None else X + result), unknown
+    X = _sparse(indices, data, n, d)
+    X = X if result is None else X + result
+    return (sp.csr_array(sp.hstack([X, codes], format="csr")) if many else X), unknown
 
 
 def rows_per_feature(blocks: Sequence[ColumnBlock], index: Index) -> Counts:
     """Return the rows that have a value for each feature, all of which are in the index."""
     result = np.zeros(len(index), dtype=np.int64)
-    for block in blocks:
+    for block in (one for one in blocks if not one.column):
         counts: Any = block.rows
         if block.codes is not None:
             counts = np.bincount(block.codes[block.codes >= 0], minlength=len(block.features))
@@ -88,6 +114,11 @@ def _sparse(indices: list[Any], data: list[Any], n: int, d: int) -> Any:
     found = index >= 0
     indptr = np.concatenate([[0], np.cumsum(found.sum(axis=1))])
     return sp.csr_array((value[found], index[found], indptr), shape=(n, d))
+
+
+def is_in_vocabulary(feature: Feature, vocabularies: Mapping[str, Any]) -> bool:
+    """Return whether a feature is a category of a column that has a vocabulary."""
+    return feature.kind == "category" and feature.column in vocabularies
 
 
 class EncodedChunk(NamedTuple):
@@ -118,6 +149,15 @@ class ColumnEncoder:
     labels: str | None = None  # "int", "text", or "bool" for text that was learned from booleans
     # what stands for a missing number until the mean replaces it: the first value of the column
     bases: dict[str, float] = field(default_factory=dict)
+    # of columns with many categories, in the order of their appearance
+    vocabularies: dict[str, Vocabulary] = field(default_factory=dict)
+    allows_many: bool = False  # whether a column without a role may have many categories
+
+    @property
+    def code_columns(self) -> CodeColumns | None:
+        """Columns of codes, with the rows that their ridges are worth; None if there are none."""
+        rows = tuple(self.columns.pseudo_rows.get(name) for name in self.vocabularies)
+        return CodeColumns(rows) if rows else None
 
     @cached_property
     def fill(self) -> tuple[list[int], list[int], list[float]]:
@@ -134,7 +174,7 @@ class ColumnEncoder:
 
     @cached_property
     def _learned_columns(self) -> dict[str, None]:
-        return dict.fromkeys(feature.column for feature in self.features)
+        return dict.fromkeys([*(one.column for one in self.features), *self.vocabularies])
 
     @cached_property
     def _index(self) -> dict[Feature, int]:
@@ -162,22 +202,33 @@ class ColumnEncoder:
         column_values.require_declared(columns, chunk, y, kept)
         bases = self._new_bases(numbers)
         fresh: dict[Feature, None] = {}
-        blocks = []
-        for block in self._blocks(chunk, numbers, missing, kinds, kept, bases):
+        blocks, vocabularies = [], dict(self.vocabularies)
+        for found in self._blocks(chunk, numbers, missing, kinds, kept, bases):
+            block = self._as_many(found, vocabularies) if self.allows_many else found
             blocks.append(block)
             fresh |= dict.fromkeys(block.features)
-            if block.codes is not None:
+            if block.column:
+                self._grow(vocabularies, chunk, block, kept)
+            elif block.codes is not None:
                 self._require_short(chunk, block, kept)
                 column_values.require_memory(chunk, len(fresh), max_features)
             if block.entries is not None:
                 kinds |= dict.fromkeys((f.column for f in block.features), "number")
+        if vocabularies and not fresh and not self.features:
+            # Rows have at least one feature, be it always 0.
+            fresh[Feature(next(iter(vocabularies)), "missing")] = None
         new = [feature for feature in fresh if feature not in self._index]
         grown, notes = self, dict[str, Message]()
+        features = self.features
+        if vocabularies:
+            kinds |= dict.fromkeys(vocabularies, MANY)
+            features = tuple(f for f in features if not is_in_vocabulary(f, vocabularies))
+            grown = replace(self, vocabularies=vocabularies, features=features)
         if new or kinds != self.kinds or label_kind != self.labels or bases != self.bases:
-            features = self.features + tuple(new)
-            grown = replace(self, kinds=kinds, features=features, labels=label_kind, bases=bases)
+            features += tuple(new)
+            grown = replace(grown, kinds=kinds, features=features, labels=label_kind, bases=bases)
             notes = column_values.require_few(columns, chunk, new, features)
-        X, _ = matrix_of(blocks, grown._index, int(kept.sum()))
+        X, _ = matrix_of(blocks, grown._index, int(kept.sum()), vocabularies)
         held = rows_per_feature(blocks, grown._index)
         weight = None if weight is None else weight[kept]
         t = None
@@ -187,13 +238,58 @@ class ColumnEncoder:
         rows = EncodedChunk(X, y[kept], weight, kept, {}, notes=notes, held=held, blank=blank, t=t)
         return rows, grown
 
+    def _as_many(
+        self, block: ColumnBlock, vocabularies: dict[str, Vocabulary]
+    ) -> ColumnBlock:
+        """Return a block of categories, without features if its column now has many of them."""
+        if not block.features or block.codes is None or block.features[0].kind != "category":
+            return block
+        name = block.features[0].column
+        if name in self.columns.roles:
+            return block
+        values = [feature.value for feature in block.features]
+        before = [f.value for f in self.features if f.kind == "category" and f.column == name]
+        if len({*before, *values}) <= MAX_FEATURES_OF_CATEGORIES:
+            return block
+        vocabularies[name] = Vocabulary.of(before, 0)
+        return ColumnBlock([], codes=block.codes, categories=values, column=name)
+
+    def _grow(
+        self, vocabularies: dict[str, Vocabulary], chunk: Chunk, block: ColumnBlock, kept: Flags
+    ) -> None:
+        """Add the categories of a column to its vocabulary; raise if one is too long."""
+        name, values = block.column, list(block.categories)
+        what = f"category of column {name!r}"
+        remedies = column_values.hash_remedy(name), drop_remedy(name)
+        column_values.require_short(chunk, what, values, block.codes, remedies, kept)
+        before = vocabularies.get(name, Vocabulary())
+        rows = before.rows + int((block.codes >= 0).sum())
+        after = before.append(values).with_rows(rows)
+        if after.is_full:
+            raise chunk.error(0, f"column {name!r} has {after.size:,} categories", *remedies)
+        if after.size:
+            vocabularies[name] = after
+
     def only(self, at: Any) -> ColumnEncoder:
         """Return an encoder of the features at some indices alone."""
         features = tuple(self.features[j] for j in at.tolist())
-        columns = {feature.column for feature in features}
+        columns = {*(feature.column for feature in features), *self.vocabularies}
         kinds = {name: kind for name, kind in self.kinds.items() if name in columns}
         bases = {name: base for name, base in self.bases.items() if name in columns}
         return replace(self, kinds=kinds, features=features, bases=bases)
+
+    def without_categories(
+        self, rows: Mapping[str, int], stay: Sequence[NDArray[np.intp]]
+    ) -> ColumnEncoder:
+        """Return an encoder after rows were unlearned, with the categories at some positions.
+
+        ``rows`` are the numbers of unlearned rows with a category, by column.
+        """
+        vocabularies = {
+            name: (one if len(at) == one.size else one.select(at)).with_rows(one.rows - rows[name])
+            for (name, one), at in zip(self.vocabularies.items(), stay, strict=True)
+        }
+        return replace(self, vocabularies=vocabularies)
 
     def missing_columns(self, chunk: Chunk) -> list[str]:
         """Return the columns that were learned, and that a table does not have."""
@@ -249,7 +345,7 @@ class ColumnEncoder:
             raise chunk.error(int(bare.argmax()), problem, *cell_parsing.CORRECT, skip)
         kept &= ~bare
         blocks = list(self._blocks(chunk, numbers, missing, self.kinds, kept, self.bases, usual))
-        X, unknown = matrix_of(blocks, self._index, int(kept.sum()))
+        X, unknown = matrix_of(blocks, self._index, int(kept.sum()), self.vocabularies)
         y = np.empty(0) if y is None else y[kept]
         found = EncodedChunk(X, y, None, kept, unknown, tuple(strange), int(bare.sum()))
         blank = {

@@ -32,6 +32,8 @@ class ColumnBlock(NamedTuple):
     features: list[Feature]
     values: Sequence[Vector] = ()  # (n,) of each feature, if each row has a value of each
     codes: Any = None  # else (n,): index of the feature of each row, or −1
+    categories: Sequence[str] = ()  # or of the category, in a column with many of them
+    column: str = ""  # the column that has these categories
     rows: int = 0  # rows that have a value, where there are ``values``
     entries: Any = None  # CSR matrix (n, m) of features that are numbered; codes of its entries
 
@@ -176,6 +178,40 @@ class CategoryKind(Kind):
         return not (is_number or pa.types.is_temporal(kind))
 
 
+class ManyKind(CategoryKind):
+    """Categories without a feature of each: a vocabulary, and moments that are sums by category."""
+
+    role = "many:ROWS"
+
+    def parse_role(self, role: str) -> str | None:
+        """Return a role, with the rows that the ridge is worth; None if these are not valid."""
+        _, colon, rows = role.partition(":")
+        if not colon:
+            return role
+        try:
+            number = float(rows)
+        except ValueError:
+            return None
+        return f"many:{number:g}" if 0.0 < number < float("inf") else None
+
+    def encode(
+        self, columns: Columns, name: str, cells: Any, learned: Collection[Feature]
+    ) -> ColumnBlock:
+        """Return the categories of the cells, and for each of n rows which of them, or −1."""
+        coded = cells.dictionary_encode()
+        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        values = coded.dictionary.to_pylist()
+        return ColumnBlock([], codes=codes, categories=values, column=name)
+
+    def has_feature(self, feature: Feature, columns: Columns) -> bool:
+        """Return False: a category is not a feature."""
+        return False
+
+    def accepts(self, kind: pa.DataType) -> bool:
+        """Return True."""
+        return True
+
+
 class HashKind(CategoryKind):
     """Categories that share a number of features, which a hash assigns."""
 
@@ -209,7 +245,9 @@ class HashKind(CategoryKind):
 
 KINDS: dict[str, Kind] = {
     kind.role.partition(":")[0]: kind
-    for kind in (NumberKind(), CategoryKind(), DatetimeKind(), EpochKind(), HashKind())
+    for kind in (
+        NumberKind(), CategoryKind(), DatetimeKind(), EpochKind(), HashKind(), ManyKind()
+    )  # fmt: skip
 }
 
 

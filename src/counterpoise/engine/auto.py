@@ -35,6 +35,7 @@ from counterpoise.engine.summary import Summary
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.explanation import Explanation
 from counterpoise.feature_maps import Map
+from counterpoise.moments.categories import CodeColumns
 from counterpoise.moments.classes import group_rows, n_score_columns, union
 from counterpoise.solver.attribution import explain
 from counterpoise.solver.imputation import MeanImputation
@@ -404,6 +405,14 @@ class AutoModel(EngineBase):
                 )
         validation.require_one_type(theirs.first.moments.labels, mine.first.moments.labels)
         return type(self)(self.params, mine.merge(theirs, self.params.memory_limit))
+
+    def set_codes(self, at: Sequence[int], codes: CodeColumns | None) -> None:
+        """Raise if there are columns of codes, which candidates cannot have."""
+        if codes is not None:
+            raise DataError(
+                "an averaging model cannot have a column with many categories",
+                Suggestion("hash it", "columns", {"COLUMN": "hash:256"}),
+            )
 
     def set_imputation(self, fill: MeanImputation | None) -> None:
         """Set which features may be missing and are imputed by the mean of their values."""

@@ -28,6 +28,7 @@ from counterpoise.feature_maps import FittedMap
 from counterpoise.moments.categories import CodeColumns
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.calibration import Calibration
+from counterpoise.solver.categories import CategoryEffects
 from counterpoise.solver.imputation import MeanImputation, impute_scores
 from counterpoise.solver.mapped_moments import require_room
 from counterpoise.solver.options import Options
@@ -168,6 +169,36 @@ class ProgressiveCalibration:
         if self.scores is None or self.scores.effects is None:
             return self
         effects = self.scores.effects.reindex_columns(at, codes)
+        return replace(self, scores=replace(self.scores, effects=effects))
+
+    def features_to_categories(
+        self, at: NDArray[np.intp], codes: CodeColumns
+    ) -> ProgressiveCalibration:
+        """Return the calibration for rows in which features at[i] are categories of a column."""
+        scores = self.scores
+        if scores is None or not isinstance(scores.solution, LinearScores):
+            return self
+        solution = scores.solution
+        values = solution.coef[:, at].T
+        offset = solution.offset - solution.coef[:, at] @ solution.anchor[at]
+        rest = np.delete(np.arange(len(solution.anchor)), at)
+        solution = replace(
+            solution, anchor=solution.anchor[rest], coef=solution.coef[:, rest], offset=offset
+        )
+        before = scores.effects
+        earlier = () if before is None else before.values
+        rows = np.ones(codes.count) if before is None else np.append(before.pseudo_rows, 1.0)
+        ridges = np.ones(codes.count) if before is None else np.append(before.ridges, 1.0)
+        effects = CategoryEffects(codes, (*earlier, values), rows, ridges)
+        return replace(self, scores=replace(scores, solution=solution, effects=effects))
+
+    def reindex_categories(
+        self, b: int, at: NDArray[np.intp], size: int
+    ) -> ProgressiveCalibration:
+        """Return the calibration for rows in which category i of column b is category at[i]."""
+        if self.scores is None or self.scores.effects is None:
+            return self
+        effects = self.scores.effects.reindex_categories(b, at, size)
         return replace(self, scores=replace(self.scores, effects=effects))
 
     def with_imputation(self, fill: MeanImputation) -> ProgressiveCalibration:

@@ -406,6 +406,32 @@ class RidgeModel(EngineBase):
         """Set which of the last columns contain codes; column b so far is now column at[b]."""
         commit(self, codes=codes, state=self.state.with_codes(at, codes))
 
+    @property
+    def allows_many(self) -> bool:
+        """True if features of categories may become a column with many categories."""
+        return self.params.config.text is None and self.params.options.pooled_rows is None
+
+    def features_to_categories(self, at: NDArray[np.intp]) -> None:
+        """Turn features at[i], each 0 or 1, into category i of a new last column of codes."""
+        state = self.state.features_to_categories(at)
+        commit(self, state=state, codes=state.codes, imputation=None)
+
+    def reindex_categories(self, b: int, at: NDArray[np.intp], size: int) -> None:
+        """Move category i of column b of codes to position at[i] of ``size``."""
+        self.state = self.state.reindex_categories(b, at, size)
+
+    def drop_categories(self) -> list[NDArray[np.intp]]:
+        """Drop categories without rows; return the positions of those that stay, by column."""
+        categories, stay = self.state.moments.categories, []
+        for b in range(self.code_count if categories is not None else 0):
+            assert categories is not None
+            is_left = categories.category_weights(b) > 0.0
+            stay.append(np.flatnonzero(is_left))
+            if not is_left.all():
+                at = np.where(is_left, np.cumsum(is_left) - 1, -1)
+                self.reindex_categories(b, at, len(stay[b]))
+        return stay
+
     def change_imputation_base(self, before: MeanImputation, after: MeanImputation) -> None:
         """Let rows contain other constants where features are missing."""
         self.state = self.state.with_imputation_base(before, after)

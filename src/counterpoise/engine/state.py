@@ -447,6 +447,44 @@ class State:
             progressive = progressive.reindex_code_columns(at, codes)
         return self._with(moments=moments, warmup=warmup, progressive=progressive, codes=codes)
 
+    def features_to_categories(self, at: NDArray[np.intp]) -> State:
+        """Return the State of rows in which features at[i] became category i of a last column.
+
+        They are 0 or 1 in each row, and there is no map.
+        """
+        self.score_pending()
+        moments, progressive = self.moments, self.progressive
+        rows = () if self.codes is None else self.codes.pseudo_rows
+        codes = CodeColumns((*rows, None))
+        if progressive is not None:
+            progressive = progressive.features_to_categories(at, codes)
+        names = self.names
+        if names is not None:
+            names = np.delete(np.array(names, dtype=object), at).tolist()
+        moments = resize.features_to_categories(moments, at)
+        return self._with(
+            moments=moments, progressive=progressive, codes=codes, names=names, fill=None
+        )
+
+    def reindex_categories(self, b: int, at: NDArray[np.intp], size: int) -> State:
+        """Return the State with category i of column b at position at[i] of ``size``.
+
+        Categories at negative positions are in no row, and have no position.
+        """
+        self.score_pending()
+        moments, warmup, progressive = self.moments, self.warmup, self.progressive
+        if moments.categories is not None:
+            moments = resize.with_features(moments, len(moments.anchor))
+            assert moments.categories is not None
+            moments.categories = moments.categories.reindex_codes(b, at, size)
+        if warmup is not None:
+            X, column = warmup.X.copy(), self.n_inputs + b
+            X[:, column] = np.append(at + 1, 0)[X[:, column].astype(np.intp) - 1]
+            warmup = replace(warmup, X=X)
+        if progressive is not None:
+            progressive = progressive.reindex_categories(b, at, size)
+        return self._with(moments=moments, warmup=warmup, progressive=progressive)
+
     def with_imputation(self, fill: MeanImputation | None) -> State:
         """Return the State with features that may be missing; this object if nothing changes.
 

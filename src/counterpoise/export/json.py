@@ -32,6 +32,12 @@ def coefficients(stored: TableModel) -> dict[str, Any]:
         ]
     else:
         found |= _part(solution, scores.fixed, names, labels, features)
+    if scores.effects is not None:
+        each = zip(stored.encoding.vocabularies.items(), scores.effects.values, strict=True)
+        found["categories"] = {
+            name: dict(zip(vocabulary.values, values.tolist(), strict=True))
+            for (name, vocabulary), values in each
+        }
     return {
         **found,
         "features": features,

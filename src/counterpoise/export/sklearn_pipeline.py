@@ -97,14 +97,18 @@ def encode_frame(frame: Any, encoder: PredictionEncoder) -> Matrix:
     for chunk in encoder.read_chunks(FrameSource(frame)):
         X = encoder.encode(chunk, None).X
         parts.append(X if isinstance(X, np.ndarray) else X.toarray())
-    return np.vstack([np.zeros((0, len(encoder.encoding.features))), *parts])
+    width = len(encoder.encoding.features) + len(encoder.encoding.vocabularies)
+    return np.vstack([np.zeros((0, width)), *parts])
 
 
 def map_features(X: Matrix, fixed: FittedMap | None, order: list[int] | None) -> Matrix:
     """Return features that came in another order, or their mapped features."""
     rows = np.empty(np.shape(X))
     rows[:, slice(None) if order is None else order] = X
-    return rows if fixed is None else fixed.transform(rows)
+    if fixed is None:
+        return rows
+    d = len(fixed.mean)  # the last columns are codes of categories
+    return np.hstack([fixed.transform(rows[:, :d]), rows[:, d:]])
 
 
 def build_pipeline(stored: TableModel) -> Pipeline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,16 @@ from counterpoise.engine.state import LearningConfig, State
 from counterpoise.errors import ModelFileError
 from counterpoise.feature_maps import FittedMap, Warmup
 from counterpoise.feature_maps.fitted import map_of
+from counterpoise.modelfile.category_values import (
+    pack_categories,
+    pack_codes,
+    pack_effects,
+    unpack_categories,
+    unpack_codes,
+    unpack_effects,
+)
 from counterpoise.modelfile.container import Contents, check_file
+from counterpoise.moments.categories import CodeColumns
 from counterpoise.moments.classes import Classes, union
 from counterpoise.moments.decay import Decay
 from counterpoise.moments.downdate import UNTRACKED_HASH, is_indefinite
@@ -243,9 +253,18 @@ def pack_map(state: State) -> tuple[Arrays, Facts]:
 
 
 def unpack_map(
-    parts: Arrays, rows: Arrays, fact: Any, text: Any, moments: Moments, decay: Decay
+    parts: Arrays,
+    rows: Arrays,
+    fact: Any,
+    text: Any,
+    moments: Moments,
+    decay: Decay,
+    codes: int = 0,
 ) -> tuple[FittedMap | None, Warmup | None]:
-    """Return the map and the warm-up of an untrusted file, given the tensors of both."""
+    """Return the map and the warm-up of an untrusted file, given the tensors of both.
+
+    The last ``codes`` columns of the rows are codes.
+    """
     is_dict = isinstance(fact, dict)
     check_file(is_dict and set(fact) - {"clipped"} == {"first", "given"}, "a malformed map")
     first, given, clipped = fact["first"], fact["given"], fact.get("clipped", 0.0)
@@ -276,7 +295,7 @@ def unpack_map(
         return fixed, None
     X, y, weight, t = rows["X"], rows["y"], rows["weight"], rows.get("t")
     n, decayed = len(y), weight
-    check_file(not given and X.shape == (n, inputs) and weight.shape == (n,), "a malformed warm-up")
+    check_file(not given and X.shape == (n, inputs + codes) and weight.shape == (n,), "a malformed warm-up")
     check_file(0 < n < the_map.rows and bool((weight > 0).all()), "a malformed warm-up")
     check_all(np.abs(X) <= MAX_ABS_VALUE, "a warm-up with values that are too large")
     codes = y.astype(np.intp)
@@ -347,6 +366,7 @@ def pack_progressive(progressive: ProgressiveCalibration, labels: Labels) -> tup
         else:
             arrays |= _pack_solution(solution)
         arrays |= {"shift": link.shift, "frequency": link.frequency}
+        arrays |= pack_effects(scores.effects)
         fact["scores"] = more | {
             "slots": scores.classes.slots.tolist(),
             "ridge": float(solution.ridge),
@@ -363,7 +383,11 @@ def _pack_solution(solution: Solution) -> Arrays:
 
 
 def unpack_progressive(
-    arrays: Arrays, fact: Any, moments: Moments, states: Mapping[str, State] | None = None
+    arrays: Arrays,
+    fact: Any,
+    moments: Moments,
+    states: Mapping[str, State] | None = None,
+    codes: CodeColumns | None = None,
 ) -> ProgressiveCalibration:
     """Return the progressive calibration of an untrusted file with these moments.
 
@@ -385,7 +409,9 @@ def unpack_progressive(
         pending = _calibration_of(labels[_slots(part["slots"], c)], part["rows"], counts)
         _require(pending.rows <= rows)
     if "scores" in fact:
-        scores = _scores(fact["scores"], arrays, moments, states)
+        problems = 1 if len(fact["scores"]["slots"]) == 2 else len(fact["scores"]["slots"])
+        effects = unpack_effects(arrays, codes, problems)
+        scores = replace(_scores(fact["scores"], arrays, moments, states), effects=effects)
     _require(scores is not None or not arrays)
     return ProgressiveCalibration(rows, until, scores, pending, _order(fact, labels))
 
@@ -478,7 +504,11 @@ def pack_calibration(
 
 
 def unpack_calibration(
-    arrays: Arrays, facts: Facts, moments: Moments, states: Mapping[str, State] | None = None
+    arrays: Arrays,
+    facts: Facts,
+    moments: Moments,
+    states: Mapping[str, State] | None = None,
+    codes: CodeColumns | None = None,
 ) -> tuple[Calibration | None, ProgressiveCalibration | None]:
     """Return the calibration of an untrusted file; ``states`` as unpack_progressive has them."""
     calibration = progressive = None
@@ -490,7 +520,7 @@ def unpack_calibration(
         calibration = _calibration_of(labels_of(fact["labels"]), fact["rows"], counts)
     _require("progressive" in facts or not rest)
     if "progressive" in facts:
-        progressive = unpack_progressive(rest, facts["progressive"], moments, states)
+        progressive = unpack_progressive(rest, facts["progressive"], moments, states, codes)
     seen = set(moments.labels[moments.n > 0].tolist())
     for one in (calibration, None if progressive is None else progressive.pending):
         unseen = set() if one is None else set(one.labels.tolist()) - seen
@@ -505,6 +535,8 @@ def pack_state(state: State) -> tuple[Arrays, Facts]:
     facts["declared"] = plain_labels(state.declared)
     if state.fill is not None:
         facts["fill"] = {name: getattr(state.fill, name).tolist() for name in FILL_FIELDS}
+    arrays |= pack_categories(state.moments.categories)
+    facts |= pack_codes(state.codes)
     labels = state.moments.labels
     tensors, more = pack_calibration(state.calibration, state.progressive, labels)
     arrays, facts = arrays | tensors, facts | more
@@ -523,13 +555,16 @@ def unpack_state(contents: Contents, config: LearningConfig) -> State:
             "counterpoise.river.BalancedRidgeClassifier.load"
         )
     wanted = {"labels", "declared", "features"} | ({"map"} if config.text else set())
-    optional = {"calibration", "progressive", "fill"}
+    optional = {"calibration", "progressive", "fill", "codes"}
     check_file(set(facts) - optional == wanted, "unexpected facts")
-    parts = {name: tensors_of(arrays, name) for name in ("map", "warmup", *sorted(optional))}
+    others = ("map", "warmup", "categories", *sorted(optional))
+    parts = {name: tensors_of(arrays, name) for name in others}
     used = {f"{name} {key}" for name, part in parts.items() for key in part}
     rest = {name: array for name, array in arrays.items() if name not in used}
     moments = unpack_moments(rest, facts, limit, config.decay)
-    calibration, progressive = unpack_calibration(arrays, facts, moments)
+    codes = unpack_codes(facts.get("codes"))
+    moments.categories = unpack_categories(parts["categories"], codes, moments)
+    calibration, progressive = unpack_calibration(arrays, facts, moments, codes=codes)
     declared, fixed, warmup = labels_of(facts["declared"]), None, None
     union(declared, moments.labels)
     if config.text is None:
@@ -537,8 +572,10 @@ def unpack_state(contents: Contents, config: LearningConfig) -> State:
     else:
         text = contents.options["feature_map"]
         maps = parts["map"], parts["warmup"]
-        fixed, warmup = unpack_map(*maps, facts["map"], text, moments, config.decay)
+        count = 0 if codes is None else codes.count
+        fixed, warmup = unpack_map(*maps, facts["map"], text, moments, config.decay, count)
     state = State(config, moments, declared, fixed, warmup, None, calibration, progressive)
+    state = replace(state, codes=codes)
     return state.with_imputation(fill_of(facts.get("fill"), state.n_inputs))
 
 

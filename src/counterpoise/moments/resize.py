@@ -10,9 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, concatenate_labels, scatters
+from counterpoise.moments.categories import (
+    CategoryColumn,
+    CategoryMoments,
+    PairRun,
+    PairWeights,
+    pair_keys,
+)
 from counterpoise.moments.moments import Moments
 
 Scatters = NDArray[np.float64]
+MIN_PAIR_WEIGHT = 1e-12  # of a category: less is rounding
 NOT_PER_CLASS = ("anchor", "when", "clipped")
 
 
@@ -126,4 +134,29 @@ def drop_empty_classes(moments: Moments) -> Moments:
         setattr(result, name, value.copy() if name in NOT_PER_CLASS else value[seen])
     before = moments.categories
     result.categories = None if before is None else before.select_classes(seen)
+    return result
+
+
+def features_to_categories(moments: Moments, at: NDArray[np.intp]) -> Moments:
+    """Return moments of which features at[i], which are 0 or 1, are category i of a new column.
+
+    In each row at most one of them is 1.
+    """
+    rest = np.delete(np.arange(len(moments.anchor)), at)
+    result, before = select_features(moments, rest), moments.categories
+    n = np.ascontiguousarray(moments.nonconstant_weight[:, 0, at])
+    sums = moments.C[:, at[:, None], rest] + n[:, :, None] * moments.mean[:, None, rest]
+    column = CategoryColumn(n, np.ascontiguousarray(sums), len(at))
+    if before is None:
+        result.categories = CategoryMoments(result.anchor.copy(), (column,))
+        return result
+    column = column.move_origin(before.origin[rest] - result.anchor)
+    pairs, new = dict(before.pairs), len(before.columns)
+    for b, one in enumerate(before.columns):
+        together = one.sums[..., at] + one.n[..., None] * before.origin[at]
+        k, i, j = np.nonzero(together > MIN_PAIR_WEIGHT * one.n[..., None])
+        codes = one.all_codes[i]
+        pairs[b, new] = PairWeights((PairRun.of(pair_keys(k, codes, j), together[k, i, j]),))
+    columns = (*before.select_features(rest).columns, column)
+    result.categories = CategoryMoments(before.origin[rest].copy(), columns, pairs)
     return result

@@ -21,6 +21,7 @@ and of the row.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,6 +32,7 @@ from counterpoise.explanation import Explanation
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.base import nodes
 from counterpoise.moments.moments import Moments
+from counterpoise.solver.categories import CategoryEffects
 from counterpoise.solver.class_weights import class_prior_weights
 from counterpoise.solver.options import Options
 from counterpoise.solver.score_functions import LinearScores, QuadraticScores
@@ -74,8 +76,15 @@ def contributions(
 ) -> tuple[NDArray[np.float64], Vector]:
     """Return contributions (n, problems, l), and the scores at the centre (problems,).
 
-    Contributions to an infinite score, as of a class that was never seen, are 0.
+    Contributions to an infinite score, as of a class that was never seen, are 0. A column with many
+    categories contributes the effect of the category, less its mean over the classes.
     """
+    if scores.effects is not None:
+        features, index = scores.effects.columns.split(X)
+        values, base = contributions(replace(scores, effects=None), moments, options, features)
+        more, mean = category_contributions(scores.effects, moments, options, index)
+        more[:, ~np.isfinite(base)] = 0.0
+        return np.concatenate([values, more], axis=2), base + mean
     centre, solution, fixed = centre_of(moments, options), scores.solution, scores.fixed
     if fixed is None:
         base = solution.of((centre + solution.anchor)[None])[0]
@@ -102,6 +111,31 @@ def contributions(
             into[:] = _quadratic(solution, centre, rows - solution.anchor - centre)
     result[:, ~np.isfinite(base)] = 0.0
     return result, base
+
+
+def category_contributions(
+    effects: CategoryEffects, moments: Moments, options: Options, index: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], Vector]:
+    """Return contributions (n, problems, B) of columns with many categories.
+
+    ``index`` (n, B) are the categories of the rows. The effects at the centre (problems,) come
+    second.
+    """
+    assert moments.categories is not None
+    seen = moments.n > 0
+    labels, N = moments.labels[seen], moments.N[seen]
+    a = class_prior_weights(labels, N, options.class_weight, options.class_factors)
+    problems = effects.values[0].shape[1]
+    result, total = np.zeros((len(index), problems, index.shape[1])), np.zeros(problems)
+    for b, (values, own) in enumerate(zip(effects.values, index.T, strict=True)):
+        column = moments.categories.columns[b]
+        share = (a / a.sum() / moments.n[seen]) @ column.resize(len(values)).n[seen]
+        mean = share[: len(values)] @ values
+        there = (own >= 0) & (own < len(values))
+        result[there, :, b] = values[own[there]]
+        result[:, :, b] -= mean
+        total += mean
+    return result, total
 
 
 def _quadratic(solution: QuadraticScores, centre: Vector, way: Matrix) -> NDArray[np.float64]:

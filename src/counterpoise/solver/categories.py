@@ -66,6 +66,15 @@ class CategoryEffects:
             values[to], rows[to], ridges[to] = self.values[b], self.pseudo_rows[b], self.ridges[b]
         return CategoryEffects(columns, tuple(values), rows, ridges)
 
+    def reindex_categories(self, b: int, at: NDArray[np.intp], size: int) -> CategoryEffects:
+        """Return the effects with those of category i of column b at position at[i] of ``size``."""
+        values = list(self.values)
+        before, result = values[b], np.zeros((size, values[b].shape[1]))
+        kept = at[: len(before)] >= 0
+        result[at[: len(before)][kept]] = before[kept]
+        values[b] = result
+        return replace(self, values=tuple(values))
+
     def for_classes(self, seen: NDArray[np.bool_]) -> CategoryEffects:
         """Return the effects with a column of scores for each class; one never seen has none."""
         wide = []

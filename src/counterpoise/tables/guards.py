@@ -242,6 +242,8 @@ class OutlierCounter:
         if not X.shape[0]:
             return
         bounds = expected_range(learned)
+        if learned.codes is not None:
+            X, _ = learned.codes.split(X)
         if bounds is None or len(bounds[0]) != X.shape[1]:
             return
         low, high = bounds

@@ -109,6 +109,33 @@ def _describe_fit(model: Model, names: list[str]) -> dict[str, Any]:
     return result
 
 
+MAX_CATEGORIES_SHOWN = 20  # of a column, those with the largest effects
+
+
+def _describe_categories(stored: TableModel) -> dict[str, Any]:
+    """Return the columns with many categories: their ridge, and the categories that matter most."""
+    model, result = stored.estimator.best, dict[str, Any]()
+    effects, moments = model.scores(False).effects, model.state.moments
+    if effects is None or moments.categories is None:
+        return result
+    for b, (name, vocabulary) in enumerate(stored.encoding.vocabularies.items()):
+        values, weights = effects.values[b], moments.categories.columns[b].n
+        order = np.argsort(-np.abs(values).max(axis=1), kind="stable")[:MAX_CATEGORIES_SHOWN]
+        result[name] = {
+            "categories": vocabulary.size,
+            "ridge_rows": float(effects.pseudo_rows[b]),
+            "largest": [
+                {
+                    "category": vocabulary.values[j],
+                    "effects": values[j].tolist(),
+                    "rows": weights[:, j].tolist(),
+                }
+                for j in order.tolist()
+            ],
+        }
+    return result
+
+
 def describe_model(stored: TableModel) -> dict[str, Any]:
     """Return the description of a model, as JSON can hold it."""
     encoding, fitted = stored.encoding, stored.is_fitted
@@ -153,6 +180,7 @@ def describe_model(stored: TableModel) -> dict[str, Any]:
         "columns": encoding.columns.by_option(),
         "positive": None if stored.positive is None else str(stored.positive),
         "kinds": encoding.kinds,
+        "categories": _describe_categories(stored) if fitted else {},
         "chunk_rows": stored.chunk_rows,
         "inputs": {
             key: {**asdict(record.mark), "dropped": record.dropped, "times": record.times}

@@ -13,6 +13,7 @@ import numpy as np
 from counterpoise.arrays import Counts
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.encoding.vocabulary import Vocabulary
 from counterpoise.engine.auto import AutoModel
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion
 from counterpoise.solver.imputation import MeanImputation
@@ -53,7 +54,12 @@ def merge_models(
     features = tuple(dict.fromkeys((*one.encoding.features, *two.encoding.features)))
     labels = one.encoding.labels or two.encoding.labels
     bases = {**two.encoding.bases, **one.encoding.bases}
-    encoding = ColumnEncoder(one.encoding.columns, kinds, features, labels, bases)
+    vocabularies = dict(one.encoding.vocabularies)
+    for name, more in two.encoding.vocabularies.items():
+        mine = vocabularies.get(name, Vocabulary())
+        vocabularies[name] = mine.append(more.values).with_rows(mine.rows + more.rows)
+    columns = one.encoding.columns
+    encoding = ColumnEncoder(columns, kinds, features, labels, bases, vocabularies)
     first, second = (_reindex_model(stored, encoding) for stored in (one, two))
     ridge, other = as_ridge(first), as_ridge(second)
     if ridge is None or other is None:
@@ -196,6 +202,12 @@ def _reindex_model(stored: TableModel, encoding: ColumnEncoder) -> Model:
     at = np.array([index[feature] for feature in stored.encoding.features], dtype=np.intp)
     result: Model = copy.deepcopy(stored.estimator)
     result.reindex_features(at, [feature.name for feature in features])
+    positions = {name: b for b, name in enumerate(encoding.vocabularies)}
+    for b, (name, before) in enumerate(stored.encoding.vocabularies.items()):
+        after = encoding.vocabularies[name]
+        result.reindex_categories(b, after.codes(before.values).astype(np.intp) - 1, after.size)
+    own = [positions[name] for name in stored.encoding.vocabularies]
+    result.set_codes(own, encoding.code_columns)
     mine = MeanImputation.of(*replace(encoding, bases=stored.encoding.bases).fill)
     ridge = as_ridge(result)
     if ridge is not None:

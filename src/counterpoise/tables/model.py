@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from counterpoise.arrays import Counts, Matrix, Rows, Vector, one_thread
 from counterpoise.encoding.column_values import MAX_CATEGORIES, labels, require_declared
 from counterpoise.encoding.columns import Columns
-from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
+from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk, is_in_vocabulary
 from counterpoise.engine.parameters import DEFAULT_MEMORY_LIMIT
 from counterpoise.engine.progressive_calibration import SORTED
 from counterpoise.engine.row_hashes import row_order
@@ -221,6 +221,8 @@ class TableModel:
         rows, counts = self.apart.rows + self.records.learned_rows, Counter[str]()
         for feature, count in zip(self.encoding.features, held.tolist(), strict=True):
             counts[feature.column] += count
+        for column, vocabulary in self.encoding.vocabularies.items():
+            counts[column] += vocabulary.rows
         return frozenset(column for column, count in counts.items() if count < rows)
 
     @property
@@ -311,6 +313,8 @@ class TableModel:
         Return the encoder after them, too.
         """
         self.records.check_new(chunk, key, allow_overlap)
+        if self.encoding.allows_many != self._allows_many:
+            self.encoding = replace(self.encoding, allows_many=self._allows_many)
         encoded, after = self.guards.encode(
             chunk, self.encoding, self._has_earlier, self._max_features()
         )
@@ -350,8 +354,18 @@ class TableModel:
     def _count(self, chunk: Chunk, key: str, encoded: EncodedChunk, after: ColumnEncoder) -> None:
         """Record that a chunk was learned."""
         if self.held is not None:
-            more = encoded.held.copy()
-            more[: len(self.held)] += self.held
+            more, kept = encoded.held.copy(), self.held_rows
+            assert kept is not None
+            features, vocabularies = self.encoding.features, dict(after.vocabularies)
+            is_left = np.ones(len(features), dtype=bool)
+            if vocabularies.keys() != self.encoding.vocabularies.keys():
+                for j, one in enumerate(features):
+                    if is_in_vocabulary(one, vocabularies):
+                        is_left[j], before = False, vocabularies[one.column]
+                        vocabularies[one.column] = before.with_rows(before.rows + int(kept[j]))
+                after = replace(after, vocabularies=vocabularies)
+            kept = kept[is_left]
+            more[: len(kept)] += kept
             self.held = more
         self.encoding = after
         self._kinds.update(after.columns.read(after.kinds))
@@ -363,11 +377,15 @@ class TableModel:
         self, source: str, encoded: EncodedChunk, encoding: ColumnEncoder, old_classes: list[Any]
     ) -> None:
         """Make the engine ready for encoded rows after rows of the labels ``old_classes``."""
+        self._convert_columns(encoding)
         names: list[str] = []
-        if self.model is None or len(encoding.features) != len(self.encoding.features):
+        if self.model is None or encoding.features != self.encoding.features:
             names = [feature.name for feature in encoding.features]
         if names and self.model is not None:
             self.model.add_features(names)
+        codes = encoding.code_columns
+        if self.model is not None and codes is not None:
+            self.model.set_codes(range(len(self.encoding.vocabularies)), codes)
         if not encoded.X.shape[0]:
             return
         if not encoding.features:
@@ -379,6 +397,7 @@ class TableModel:
                 self.model = new_model(typed_options(self.given, encoding.labels), encoding.columns)
             else:
                 self.model = new_typed_engine(self.prototype, encoding.labels)
+            self.model.set_codes((), codes)
         self.model.set_imputation(MeanImputation.of(*encoding.fill))
         auto = as_auto(self.model)
         if auto is not None and names:
@@ -388,6 +407,25 @@ class TableModel:
                 f"{source}: column {encoding.columns.label!r} has more than "
                 f"{MAX_CATEGORIES:,} different labels; is it the right column?"
             )
+
+    @property
+    def _allows_many(self) -> bool:
+        """True if a column without a role may have many categories."""
+        model = self.model or self.prototype
+        if model is None:
+            return all(self.given.get(name) is None for name in ("feature_map", "pooled_rows"))
+        ridge = as_ridge(model)
+        return ridge is not None and ridge.allows_many
+
+    def _convert_columns(self, encoding: ColumnEncoder) -> None:
+        """Let features of categories become categories of columns that have many of them now."""
+        ridge, mine = as_ridge(self.model), list(self.encoding.features)
+        for b, name in enumerate(encoding.vocabularies):
+            before = [f for f in mine if is_in_vocabulary(f, {name: None})]
+            if before and ridge is not None and ridge.code_count == b:
+                at = np.array([j for j, f in enumerate(mine) if f in set(before)], dtype=np.intp)
+                ridge.features_to_categories(at)
+                mine = [feature for feature in mine if feature not in set(before)]
 
     def _max_features(self) -> float:
         """Return the number of features whose moments of one class and one chunk fit in memory."""

@@ -12,6 +12,7 @@ import numpy as np
 from counterpoise.arrays import Counts, Matrix
 from counterpoise.encoding.columns import (
     FEATURE_NAMES,
+    MANY,
     MISSING_RULES,
     Columns,
     Feature,
@@ -19,6 +20,7 @@ from counterpoise.encoding.columns import (
 )
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.encoding.kinds import KINDS as COLUMN_KINDS
+from counterpoise.encoding.vocabulary import Vocabulary
 from counterpoise.engine.state import State
 from counterpoise.errors import DataError, ModelFileError
 from counterpoise.modelfile import container as modelfile
@@ -65,6 +67,9 @@ def contents_of(stored: TableModel) -> Contents:
     if stored.window is not None:
         stream["window"] = stored.window._asdict()
     lists: dict[str, list[Any]] = {"features": list(map(list, stored.encoding.features))}
+    if stored.encoding.vocabularies:
+        named = stored.encoding.vocabularies.items()
+        lists["categories"] = [[name, one.rows, one.values] for name, one in named]
     held = stored.held_rows
     if held is not None:
         lists["held"] = held.tolist()
@@ -111,8 +116,13 @@ def _stream(contents: Contents, model: Any, state: State) -> dict[str, Any]:
     stream, lists = contents.stream or {}, contents.lists
     names = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "unlearned"}
     check_file(set(stream) - {"window"} == {*names, "apart"}, "an unexpected stream")
-    check_file(set(lists) - {"recent", "held"} == {"features"}, "names that are not features")
-    encoding = read_encoding(stream["encoding"], lists["features"])
+    optional = {"recent", "held", "categories"}
+    check_file(set(lists) - optional == {"features"}, "names that are not features")
+    encoding = read_encoding(stream["encoding"], lists["features"], lists.get("categories", []))
+    categories = state.moments.categories
+    sizes = [one.size for one in encoding.vocabularies.values()]
+    is_coded = state.codes == encoding.code_columns
+    check_file(is_coded and (categories is None or categories.sizes == sizes), "other categories")
     features = encoding.features
     check_file(len(set(features)) == len(features) == state.n_inputs, "the wrong features")
     is_filled = state.fill == MeanImputation.of(*encoding.fill)
@@ -152,8 +162,13 @@ def _check_integer(value: Any, problem: str, low: int = 0, high: int = 2**63 - 1
     check_file(type(value) is int and low <= value <= high, problem)
 
 
-def read_encoding(plain: Mapping[str, Any], names: list[Any]) -> ColumnEncoder:
-    """Return the checked encoder of features, each given by its column, kind and value."""
+def read_encoding(
+    plain: Mapping[str, Any], names: list[Any], categories: list[Any] | None = None
+) -> ColumnEncoder:
+    """Return the checked encoder of features, each given by its column, kind and value.
+
+    ``categories`` has the name, the number of rows and the categories of each column with many.
+    """
     features = tuple(Feature(*map(_text, one)) for one in names)
     is_known = {one.kind for one in features} <= {*FEATURE_NAMES}
     check_file(is_known, "features of an unknown kind")
@@ -181,7 +196,15 @@ def read_encoding(plain: Mapping[str, Any], names: list[Any]) -> ColumnEncoder:
     check_file(plain["labels"] in (None, "int", *TEXT_LABELS), "labels of an unknown kind")
     is_base = all(type(base) is float and abs(base) <= MAX_ABS_VALUE for base in bases.values())
     check_file(set(bases) <= set(kinds) and is_base, "impossible values for missing ones")
-    encoding = ColumnEncoder(columns, kinds, features, plain["labels"], bases)
+    vocabularies = {}
+    for name, rows, values in categories or []:
+        _check_integer(rows, "an impossible number of rows with a category")
+        is_text = isinstance(values, list) and all(isinstance(value, str) for value in values)
+        check_file(is_text and len(set(values)) == len(values), "malformed categories")
+        vocabularies[_text(name)] = Vocabulary.of(values, rows)
+    is_many = all(kinds.get(name) == MANY for name in vocabularies)
+    check_file(is_many and len(vocabularies) == len(categories or []), "malformed categories")
+    encoding = ColumnEncoder(columns, kinds, features, plain["labels"], bases, vocabularies)
     check_file(all(fits(feature, encoding) for feature in features), "features of other columns")
     return encoding
 

@@ -108,6 +108,7 @@ class TableScorer(PredictionEncoder):
     def explain(self, X: Rows) -> Explanation:
         """Return the contribution of each column, with all its features, for rows X (n, d)."""
         columns = [feature.column for feature in self.encoding.features]
+        columns += self.encoding.vocabularies
         return self.model.explain(X, columns).group_by_column(columns)
 
 

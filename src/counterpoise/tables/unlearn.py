@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from counterpoise.arrays import Counts, Flags
 from counterpoise.encoding import cell_parsing
@@ -110,6 +112,8 @@ class RemovedRows:
     """Rows that were read again, to be subtracted."""
 
     held: Counts  # number of rows that have a value for each feature, unless rows are relabeled
+    # number of rows that have a category, by column with many of them
+    category_rows: Counter[str] = field(default_factory=Counter)
     moments: Moments | None = None  # None of no row
     positions: list[int] = field(default_factory=list)  # within the input, from 0
     labels: list[Any] = field(default_factory=list)  # in the input
@@ -119,12 +123,19 @@ class RemovedRows:
     mark: ReadPosition = field(default_factory=ReadPosition)  # read position at the end
     problem: DataError | None = None  # reason why the rows cannot be subtracted
 
-    def append(self, model: RidgeModel, encoded: EncodedChunk, labels: Any) -> None:
-        """Add the moments of encoded rows (n, d) with their present labels (n,)."""
+    def append(self, model: RidgeModel, encoded: EncodedChunk, names: Any, labels: Any) -> None:
+        """Add the moments of encoded rows with their present labels (n,).
+
+        ``names`` are those of the columns of codes.
+        """
         d = len(self.held)
         self.held += encoded.held[:d]
-        if encoded.X.shape[0]:
-            part = model.moments_of(encoded.X[:, :d], labels, encoded.weight)
+        X = encoded.X
+        for b, name in enumerate(names):
+            codes = X[:, [X.shape[1] - len(names) + b]]
+            self.category_rows[name] += codes.nnz if sp.issparse(codes) else int((codes > 0).sum())
+        if X.shape[0]:
+            part = model.moments_of(X, labels, encoded.weight)
             self.moments = part if self.moments is None else self.moments.append(part)
 
     def append_chunk(
@@ -139,7 +150,7 @@ class RemovedRows:
 
         ``record`` has the labels that rows got since; None of a pipe and of events.
         """
-        encoding, model, d = learner.encoding, learner.model, len(self.held)
+        encoding, model = learner.encoding, learner.model
         assert isinstance(model, RidgeModel)
         encoded, after = encoding.learn(chunk.only(selected), lenient=True)
         if _is_unknown(encoding, encoded, after):
@@ -159,13 +170,13 @@ class RemovedRows:
             y = np.array(y)[differs].tolist()
         found: list[int] = rows.tolist()
         if found:
-            self.append(model, encoded, np.array(y))
+            self.append(model, encoded, encoding.vocabularies, np.array(y))
             self.positions += (chunk.first - 1 + rows).tolist()
             self.labels += encoded.y.tolist()
         if found and new_labels:
             labels = [new_labels[row] for row in found]
             self.new_labels += labels
-            self.relabeled.append((encoded.X[:, :d], np.array(labels), encoded.weight))
+            self.relabeled.append((encoded.X, np.array(labels), encoded.weight))
         return found
 
 
@@ -323,6 +334,9 @@ def labels_by_text(learner: TableModel) -> dict[str, Any]:
 def _is_unknown(encoding: ColumnEncoder, encoded: EncodedChunk, after: ColumnEncoder) -> bool:
     """Return whether rows have features or labels of a type that were never learned."""
     has_new = encoded.held[len(encoding.features) :].any()
+    before = encoding.vocabularies
+    for name, vocabulary in after.vocabularies.items():
+        has_new = has_new or name not in before or vocabulary.size > before[name].size
     return bool(has_new) or (after.labels == "int") != (encoding.labels == "int")
 
 
@@ -367,6 +381,10 @@ def _subtract(learner: TableModel, removed: RemovedRows, times: int) -> None:
             learner.held = learner.held - times * removed.held
         at = model.drop_features(learner.held <= 0)
         learner.held, learner.encoding = learner.held[at], learner.encoding.only(at)
+        if learner.encoding.vocabularies and not removed.relabeled:
+            counts = {name: times * n for name, n in removed.category_rows.items()}
+            stay = model.drop_categories()
+            learner.encoding = learner.encoding.without_categories(counts, stay)
         model.set_imputation(MeanImputation.of(*learner.encoding.fill))
     if model.labels.tolist() != old_classes:
         learner.recent = None
@@ -385,7 +403,7 @@ def subtract_encoded(
     for encoded, after in rows:
         if _is_unknown(encoding, encoded, after):
             raise unknown
-        removed.append(model, encoded, encoded.y)
+        removed.append(model, encoded, encoding.vocabularies, encoded.y)
         n += len(encoded.kept)
     _subtract(learner, removed, 1)
     return n

@@ -1,0 +1,131 @@
+"""Values of columns with many categories in a model file, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from counterpoise.modelfile.container import check_file
+from counterpoise.moments.categories import (
+    MAX_CODES,
+    PAIR_BITS,
+    CategoryColumn,
+    CategoryMoments,
+    CodeColumns,
+    PairRun,
+    PairWeights,
+    pair_keys,
+    pair_positions,
+)
+from counterpoise.moments.moments import Moments
+from counterpoise.solver.categories import CategoryEffects
+from counterpoise.validation import MAX_ABS_VALUE
+
+MAX_COLUMNS = 1000
+MALFORMED = "malformed categories"
+Arrays = dict[str, Any]
+
+
+def pack_codes(codes: CodeColumns | None) -> dict[str, Any]:
+    """Return the facts of columns of codes."""
+    return {} if codes is None else {"codes": list(codes.pseudo_rows)}
+
+
+def unpack_codes(plain: Any) -> CodeColumns | None:
+    """Return the columns of codes of an untrusted file, None without any."""
+    if plain is None:
+        return None
+    check_file(isinstance(plain, list) and 0 < len(plain) <= MAX_COLUMNS, MALFORMED)
+    for rows in plain:
+        is_number = type(rows) is float and 0.0 < rows < np.inf
+        check_file(rows is None or is_number, MALFORMED)
+    return CodeColumns(tuple(plain))
+
+
+def pack_categories(categories: CategoryMoments | None) -> Arrays:
+    """Return the tensors of the moments of categories."""
+    if categories is None:
+        return {}
+    arrays: Arrays = {"categories origin": categories.origin}
+    for b, column in enumerate(categories.columns):
+        whole = column.resize(column.count)
+        arrays[f"categories n {b}"] = np.ascontiguousarray(whole.n)
+        arrays[f"categories sums {b}"] = np.ascontiguousarray(whole.sums)
+    last = (1 << PAIR_BITS) - 1
+    for (a, b), pairs in categories.pairs.items():
+        run = pairs.total()
+        parts = run.keys >> 2 * PAIR_BITS, (run.keys >> PAIR_BITS) & last, run.keys & last
+        arrays[f"categories pairs {a} {b}"] = np.column_stack([*parts, run.weight]).astype(float)
+    return arrays
+
+
+def unpack_categories(
+    arrays: Arrays, codes: CodeColumns | None, moments: Moments
+) -> CategoryMoments | None:
+    """Return the moments of categories of an untrusted file, next to those of other features."""
+    if not arrays:
+        check_file(codes is None or not moments.n.any(), "no categories of what was learned")
+        return None
+    check_file(codes is not None, MALFORMED)
+    assert codes is not None
+    c, d, count = len(moments.n), len(moments.anchor), codes.count
+    pairs = pair_positions(count)
+    wanted = {"origin", *(f"{name} {b}" for b in range(count) for name in ("n", "sums"))}
+    check_file(set(arrays) == wanted | {f"pairs {a} {b}" for a, b in pairs}, MALFORMED)
+    origin = arrays["origin"]
+    check_file(origin.shape == (d,) and bool((np.abs(origin) <= 4 * MAX_ABS_VALUE).all()), MALFORMED)
+    limit = moments.n[:, None] * (1 + 1e-9)
+    columns = []
+    for b in range(count):
+        n, sums = arrays[f"n {b}"], arrays[f"sums {b}"]
+        size = n.shape[1] if n.ndim == 2 else -1
+        check_file(n.shape == (c, size) and sums.shape == (c, size, d), MALFORMED)
+        check_file(0 <= size < MAX_CODES, MALFORMED)
+        is_weight = (n >= 0.0).all() and (n <= limit).all() and (n.sum(axis=1) <= limit[:, 0]).all()
+        check_file(bool(is_weight), "impossible weights of categories")
+        is_sum = np.abs(sums) <= 8 * MAX_ABS_VALUE * np.maximum(n, 1e-300)[..., None]
+        check_file(bool(is_sum.all()), "impossible sums of categories")
+        columns.append(CategoryColumn(n, sums, size))
+    found = {}
+    for a, b in pairs:
+        table = arrays[f"pairs {a} {b}"]
+        check_file(table.ndim == 2 and table.shape[1] == 4, MALFORMED)
+        places, weight = table[:, :3], table[:, 3]
+        most = np.array([c, columns[a].size, columns[b].size])
+        is_place = (places == np.floor(places)) & (places >= 0) & (places < most)
+        check_file(bool(is_place.all()), "pairs of categories that do not exist")
+        keys = pair_keys(*places.astype(np.int64).T)
+        check_file(bool((np.diff(keys) > 0).all()), "pairs of categories in another order")
+        k, i, j = places.astype(np.intp).T
+        fits = np.minimum(columns[a].n[k, i], columns[b].n[k, j]) * (1 + 1e-9)
+        check_file(bool(((weight > 0) & (weight <= fits)).all()), "impossible weights of pairs")
+        found[a, b] = PairWeights((PairRun(keys, weight.copy()),))
+    return CategoryMoments(origin, tuple(columns), found)
+
+
+def pack_effects(effects: CategoryEffects | None) -> Arrays:
+    """Return the tensors of effects of categories."""
+    if effects is None:
+        return {}
+    arrays = {f"effects {b}": values for b, values in enumerate(effects.values)}
+    return {**arrays, "effects rows": effects.pseudo_rows, "effects ridges": effects.ridges}
+
+
+def unpack_effects(
+    arrays: Arrays, codes: CodeColumns | None, problems: int
+) -> CategoryEffects | None:
+    """Return effects of an untrusted file, of which they are removed."""
+    own = {name: arrays.pop(name) for name in list(arrays) if name.startswith("effects ")}
+    if codes is None or not own:
+        check_file(not own, MALFORMED)
+        return None
+    names = [f"effects {b}" for b in range(codes.count)]
+    check_file(set(own) == {*names, "effects rows", "effects ridges"}, MALFORMED)
+    for name in ("effects rows", "effects ridges"):
+        is_shaped = own[name].shape == (codes.count,)
+        check_file(is_shaped and bool((own[name] > 0.0).all()), MALFORMED)
+    values = tuple(own[name] for name in names)
+    for one in values:
+        check_file(one.ndim == 2 and one.shape[1] == problems, MALFORMED)
+    return CategoryEffects(codes, values, own["effects rows"], own["effects ridges"])
