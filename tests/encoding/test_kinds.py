@@ -74,5 +74,7 @@ def test_roles_are_parsed_once(table):
     }  # fmt: skip
     assert Columns("y").by_option()["length"] == ()
     for role in ("length:", "length:3", "hash", "hash:0", "hash:-1", "hash:4294967297", "x", 3):
-        with pytest.raises(DataError, match=r"must be drop, weight, .*, hash:N or length; got"):
+        with pytest.raises(
+            DataError, match=r"must be drop, weight, .*, hash:N, many:ROWS or length; got"
+        ):
             parse_roles({"c": role})

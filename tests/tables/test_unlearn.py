@@ -155,12 +155,12 @@ def test_moments_of_selected_features_equal_those_of_selected_columns():
     at = np.array([0, 2, 3])
     found = select_features(Moments.of(X, y), at)
     alone = Moments.of(X[:, at], y)
-    for name in Moments.__slots__:
+    for name in Moments.ARRAYS:
         np.testing.assert_allclose(
             getattr(found, name), getattr(alone, name), rtol=1e-12, atol=1e-12
         )
     np.testing.assert_array_equal((found + alone).n, 2 * alone.n)
-    arrays = [getattr(found, name) for name in Moments.__slots__]
+    arrays = [getattr(found, name) for name in Moments.ARRAYS]
     assert all(array.flags.c_contiguous for array in arrays)  # kernels require this
 
 

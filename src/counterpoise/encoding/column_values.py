@@ -142,10 +142,23 @@ def require_few(
             raise chunk.error(
                 0,
                 f"column {name!r} has more than {MAX_CATEGORIES:,} categories",
+                many_remedy(name),
                 hash_remedy(name),
                 drop_remedy(name),
             )
     return notes
+
+
+def require_repeated(columns: Columns, chunk: Chunk, name: str, categories: int, rows: int) -> None:
+    """Raise if most categories of a column without a role occur in one row only."""
+    if name in columns.roles or categories <= MAX_CATEGORIES or 2 * categories <= rows:
+        return
+    raise chunk.error(
+        0,
+        f"column {name!r} has {categories:,} categories in {rows:,} rows, like an identifier",
+        drop_remedy(name),
+        many_remedy(name),
+    )
 
 
 def require_memory(chunk: Chunk, count: int, max_features: float) -> None:
@@ -238,6 +251,11 @@ def _setting(name: str, option: str) -> OptionValue:
     if option in ("label", "only"):
         return OptionValue(option)
     return OptionValue("columns", {name: option})
+
+
+def many_remedy(name: str) -> Suggestion:
+    """Return the advice to learn all categories of a column."""
+    return Suggestion("learn all of them", "columns", {name: "many"})
 
 
 def hash_remedy(name: str) -> Suggestion:

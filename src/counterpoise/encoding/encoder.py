@@ -238,9 +238,7 @@ class ColumnEncoder:
         rows = EncodedChunk(X, y[kept], weight, kept, {}, notes=notes, held=held, blank=blank, t=t)
         return rows, grown
 
-    def _as_many(
-        self, block: ColumnBlock, vocabularies: dict[str, Vocabulary]
-    ) -> ColumnBlock:
+    def _as_many(self, block: ColumnBlock, vocabularies: dict[str, Vocabulary]) -> ColumnBlock:
         """Return a block of categories, without features if its column now has many of them."""
         if not block.features or block.codes is None or block.features[0].kind != "category":
             return block
@@ -265,6 +263,7 @@ class ColumnEncoder:
         before = vocabularies.get(name, Vocabulary())
         rows = before.rows + int((block.codes >= 0).sum())
         after = before.append(values).with_rows(rows)
+        column_values.require_repeated(self.columns, chunk, name, after.size, rows)
         if after.is_full:
             raise chunk.error(0, f"column {name!r} has {after.size:,} categories", *remedies)
         if after.size:

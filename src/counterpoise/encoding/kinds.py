@@ -246,8 +246,13 @@ class HashKind(CategoryKind):
 KINDS: dict[str, Kind] = {
     kind.role.partition(":")[0]: kind
     for kind in (
-        NumberKind(), CategoryKind(), DatetimeKind(), EpochKind(), HashKind(), ManyKind()
-    )  # fmt: skip
+        NumberKind(),
+        CategoryKind(),
+        DatetimeKind(),
+        EpochKind(),
+        HashKind(),
+        ManyKind(),
+    )
 }
 
 

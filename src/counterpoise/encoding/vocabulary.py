@@ -71,4 +71,4 @@ class Vocabulary:
     @property
     def is_full(self) -> bool:
         """True if there are as many categories as there can be."""
-        return self.size >= MAX_CODES
+        return bool(self.size >= MAX_CODES)

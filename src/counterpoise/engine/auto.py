@@ -414,6 +414,9 @@ class AutoModel(EngineBase):
                 Suggestion("hash it", "columns", {"COLUMN": "hash:256"}),
             )
 
+    def reindex_categories(self, b: int, at: NDArray[np.intp], size: int) -> None:
+        """Do nothing: there are no columns of codes."""
+
     def set_imputation(self, fill: MeanImputation | None) -> None:
         """Set which features may be missing and are imputed by the mean of their values."""
         candidates = self.candidates

@@ -162,9 +162,7 @@ class ProgressiveCalibration:
         solution = _reindex_solution(self.scores.solution, at, d)
         return replace(self, scores=replace(self.scores, solution=solution))
 
-    def reindex_code_columns(
-        self, at: Sequence[int], codes: CodeColumns
-    ) -> ProgressiveCalibration:
+    def reindex_code_columns(self, at: Sequence[int], codes: CodeColumns) -> ProgressiveCalibration:
         """Return the calibration for rows in which column b of codes is now column at[b]."""
         if self.scores is None or self.scores.effects is None:
             return self
@@ -192,9 +190,7 @@ class ProgressiveCalibration:
         effects = CategoryEffects(codes, (*earlier, values), rows, ridges)
         return replace(self, scores=replace(scores, solution=solution, effects=effects))
 
-    def reindex_categories(
-        self, b: int, at: NDArray[np.intp], size: int
-    ) -> ProgressiveCalibration:
+    def reindex_categories(self, b: int, at: NDArray[np.intp], size: int) -> ProgressiveCalibration:
         """Return the calibration for rows in which category i of column b is category at[i]."""
         if self.scores is None or self.scores.effects is None:
             return self

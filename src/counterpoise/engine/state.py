@@ -284,7 +284,7 @@ class State:
         return chunk
 
     def _require_category_room(self, index: NDArray[np.intp], c: int, limit: float) -> None:
-        """Raise if the moments of categories, with those of these rows, need more than the limit."""
+        """Raise if the moments of categories, with these rows, need more than the limit."""
         now = self.moments.categories
         sizes = np.zeros(index.shape[1]) if now is None else np.array(now.sizes)
         count = float(np.maximum(sizes, index.max(axis=0, initial=-1) + 1).sum())

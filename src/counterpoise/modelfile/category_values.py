@@ -74,7 +74,9 @@ def unpack_categories(
     wanted = {"origin", *(f"{name} {b}" for b in range(count) for name in ("n", "sums"))}
     check_file(set(arrays) == wanted | {f"pairs {a} {b}" for a, b in pairs}, MALFORMED)
     origin = arrays["origin"]
-    check_file(origin.shape == (d,) and bool((np.abs(origin) <= 4 * MAX_ABS_VALUE).all()), MALFORMED)
+    check_file(
+        origin.shape == (d,) and bool((np.abs(origin) <= 4 * MAX_ABS_VALUE).all()), MALFORMED
+    )
     limit = moments.n[:, None] * (1 + 1e-9)
     columns = []
     for b in range(count):

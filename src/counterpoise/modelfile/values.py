@@ -295,7 +295,9 @@ def unpack_map(
         return fixed, None
     X, y, weight, t = rows["X"], rows["y"], rows["weight"], rows.get("t")
     n, decayed = len(y), weight
-    check_file(not given and X.shape == (n, inputs + codes) and weight.shape == (n,), "a malformed warm-up")
+    check_file(
+        not given and X.shape == (n, inputs + codes) and weight.shape == (n,), "a malformed warm-up"
+    )
     check_file(0 < n < the_map.rows and bool((weight > 0).all()), "a malformed warm-up")
     check_all(np.abs(X) <= MAX_ABS_VALUE, "a warm-up with values that are too large")
     codes = y.astype(np.intp)

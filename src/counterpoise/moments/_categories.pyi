@@ -1,5 +1,6 @@
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix, Vector

@@ -46,6 +46,9 @@ def place_products(
     P: NDArray[Any], n: float, mu: NDArray[Any], at: NDArray[Any], C: NDArray[Any]
 ) -> None: ...
 def best_anchors(moments: Any) -> NDArray[Any] | None: ...
+
+MIN_DECAYED_CLASS_WEIGHT: float
+
 def add(
     slot: NDArray[Any],
     keep: NDArray[Any] | None,
@@ -54,6 +57,7 @@ def add(
     a: Any,
     holder: Any = None,
     state: dict[str, Any] | None = None,
+    change: Any = None,
 ) -> None: ...
 def add_all(changes: list[tuple[Any, ...]], holder: Any, state: dict[str, Any]) -> None: ...
 def decay(a: Any, share: float) -> None: ...

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,7 @@ PAIR_BITS = 26  # of the code of a category in the key of a pair
 MAX_CODES = 2**PAIR_BITS  # categories of a column
 RESIDUAL_RTOL = 1e-9  # of the lightest row: less weight than that is rounding
 SUM_RTOL = 1e-6  # of the size of a sum: what rounding leaves when all rows are removed
-TOO_MANY = (
-    "cannot unlearn these rows: a category occurs in more of them than were ever learned"
-)
+TOO_MANY = "cannot unlearn these rows: a category occurs in more of them than were ever learned"
 OTHER_ROWS = "cannot unlearn these rows: the last rows of a category differ from those learned"
 NOT_TOGETHER = "cannot unlearn these rows: two categories never occurred together in a learned row"
 
@@ -45,7 +44,7 @@ class CodeColumns:
         return len(self.pseudo_rows)
 
     def split(self, X: Rows) -> tuple[Rows, Codes]:
-        """Return the features (n, d) of rows, and the index (n, B) of each category, −1 for none."""
+        """Return the features (n, d) of rows, and their categories (n, B), −1 for none."""
         d = X.shape[1] - self.count
         features, codes = X[:, :d], X[:, d:]
         if sp.issparse(X):
@@ -121,9 +120,7 @@ class CategoryColumn:
 
     def move_origin(self, by: Vector) -> CategoryColumn:
         """Return the column with sums relative to an origin that is moved by a vector (d,)."""
-        return replace(
-            self, room_n=self.n.copy(), room_sums=self.sums - self.n[..., None] * by
-        )
+        return replace(self, room_n=self.n.copy(), room_sums=self.sums - self.n[..., None] * by)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +179,7 @@ class PairWeights:
             sp.csr_array(
                 (run.weight[a:b], (i[a:b], run.keys[a:b] & last)), shape=shape
             )
-            for a, b in zip(ends[:-1], ends[1:], strict=True)
+            for a, b in pairwise(ends)
         ]  # fmt: skip
 
     def map_keys(self, convert: Any) -> PairWeights:
@@ -291,8 +288,8 @@ class CategoryMoments:
             more = theirs.n, theirs.sums, slot, theirs.all_codes, shift
             steps.append((grown.room_n, grown.room_sums, *more, factor))
         pairs = {}
-        for key, theirs in other.pairs.items():
-            later = theirs.map_keys(lambda k, i, j: (slot[k], i, j))
+        for key, weights in other.pairs.items():
+            later = weights.map_keys(lambda k, i, j: (slot[k], i, j))
             pairs[key] = base.pairs[key].scale(factor).append(later)
         return CategoryMoments(base.origin, tuple(columns), pairs), steps
 
@@ -410,7 +407,9 @@ class CategoryMoments:
         for first, second in pairs:
             if b in (first, second):
                 pairs[first, second] = pairs[first, second].map_keys(
-                    lambda k, i, j, is_first=first == b: (k, at[i], j) if is_first else (k, i, at[j])
+                    lambda k, i, j, is_first=first == b: (
+                        (k, at[i], j) if is_first else (k, i, at[j])
+                    )
                 )
         return CategoryMoments(self.origin, tuple(columns), pairs)
 
@@ -421,11 +420,11 @@ class CategoryMoments:
         columns = list(result.columns)
         for b, one in zip(at, self.columns, strict=True):
             columns[b] = one
-        for (a, b), one in self.pairs.items():
+        for (a, b), weights in self.pairs.items():
             if at[a] < at[b]:
-                result.pairs[at[a], at[b]] = one
+                result.pairs[at[a], at[b]] = weights
             else:
-                result.pairs[at[b], at[a]] = one.map_keys(lambda k, i, j: (k, j, i))
+                result.pairs[at[b], at[a]] = weights.map_keys(lambda k, i, j: (k, j, i))
         return CategoryMoments(result.origin, tuple(columns), result.pairs)
 
     def stacked_weights(self) -> Matrix:
@@ -442,7 +441,9 @@ def pair_positions(count: int) -> list[tuple[int, int]]:
     return [(a, b) for b in range(count) for a in range(b)]
 
 
-def _sum_sparse(n: Vector, sums: Matrix, X: Any, index: Codes, weight: Vector, origin: Vector) -> None:
+def _sum_sparse(
+    n: Vector, sums: Matrix, X: Any, index: Codes, weight: Vector, origin: Vector
+) -> None:
     """Add the weights and sums of CSR rows to those of their categories."""
     there = np.flatnonzero(index >= 0)
     shape = len(n), len(index)

@@ -259,9 +259,10 @@ class Moments:
         self._check_compatible(other)
         same = self.labels.tolist() == other.labels.tolist()
         result = self._copy_with(other.C if same else self.C.copy())
-        slots = {j: k for j, k in enumerate(self._slots(other.labels).tolist()) if other.n[j] > 0}
         downdate.downdate(self, result, other)
         if self.categories is not None and other.categories is not None:
+            seen = np.flatnonzero(other.n > 0)
+            slots = dict(zip(seen.tolist(), self._slots(other.labels[seen]).tolist(), strict=True))
             offset = self.anchor - self.categories.origin
             spread = np.sqrt(self.max_scatter / np.maximum(self.n, 1e-300)[:, None])
             size = np.abs(self.mean + offset) + spread + EPS * np.abs(self.anchor)

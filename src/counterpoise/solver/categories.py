@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,10 @@ class CategoryEffects:
     def reindex_columns(self, at: Sequence[int], columns: CodeColumns) -> CategoryEffects:
         """Return the effects with those of column b at position at[b]; other columns have none."""
         problems = self.values[0].shape[1]
-        values, rows, ridges = [np.zeros((0, problems))] * columns.count, *np.ones((2, columns.count))
+        values, rows, ridges = (
+            [np.zeros((0, problems))] * columns.count,
+            *np.ones((2, columns.count)),
+        )
         for b, to in enumerate(at):
             values[to], rows[to], ridges[to] = self.values[b], self.pseudo_rows[b], self.ridges[b]
         return CategoryEffects(columns, tuple(values), rows, ridges)
@@ -130,8 +134,8 @@ class StackedCategories:
 
     def product(self, k: int, v: Matrix) -> Matrix:
         """Return the second moments of the categories of class k times a matrix (K, p)."""
-        result = self.n[k][:, None] * v
-        return result if self.pairs is None else result + self.pairs[k] @ v
+        result: Matrix = self.n[k][:, None] * v
+        return result if self.pairs is None else np.asarray(result + self.pairs[k] @ v)
 
     def inverse(self, alpha: Vector, ridges: Vector) -> CategoryInverse:
         """Return the inverse of the weighted second moments of all classes, with ridges."""
@@ -261,8 +265,7 @@ class CategorySystems(RidgeSystems):
     @cached_property
     def alpha(self) -> Vector:
         """Weight of a row of each class, (c,)."""
-        a, n = self.a[0], self.n[0]
-        return np.divide(a, n, out=np.zeros(len(a)), where=n > 0)
+        return row_weights(self.a[0], self.n[0])
 
     @cached_property
     def P(self) -> Matrix:
@@ -339,7 +342,7 @@ class CategorySystems(RidgeSystems):
     @cached_property
     def t(self) -> Matrix:
         """Values of f at the centre if the constant were free, of shape (1, q)."""
-        return (self.right[0] / self.S[0, 0])[None]
+        return np.asarray(self.right[0] / self.S[0, 0])[None]
 
     def beta(self, coef: Matrix, offset: Vector) -> Matrix:
         """Return the constant and the scaled coefficients (1 + d, q) about the old centre."""
@@ -401,6 +404,12 @@ class CategorySystems(RidgeSystems):
         return R
 
 
+def row_weights(a: Vector, n: Vector) -> Vector:
+    """Return the weight of a row of each class, given the weights a and n of the classes."""
+    alpha: Vector = np.divide(a, n, out=np.zeros(len(a)), where=n > 0)
+    return alpha
+
+
 def row_unit(systems: RidgeSystems) -> float:
     """Return the ridge that is worth one row: the mean weight of a row of each class."""
     n = np.maximum(systems.n, 1.0)
@@ -452,16 +461,14 @@ def solve_ridge(
         coefs.append(coef)
         offsets.append(offset)
         effects.append(left.effects(coef, offset))
-    scores = LinearScores(
-        systems.anchor.copy(), np.concatenate(coefs), np.concatenate(offsets), b
-    )
+    scores = LinearScores(systems.anchor.copy(), np.concatenate(coefs), np.concatenate(offsets), b)
     values = _split(np.concatenate(effects, axis=1), stack.ends)
     return scores, CategoryEffects(columns, values, rows, ridges)
 
 
 def _split(values: Matrix, ends: NDArray[np.intp]) -> tuple[Matrix, ...]:
     """Return the rows of each column."""
-    return tuple(np.ascontiguousarray(values[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True))
+    return tuple(np.ascontiguousarray(values[a:b]) for a, b in pairwise(ends))
 
 
 @dataclass(frozen=True, eq=False)
@@ -480,8 +487,7 @@ class WithinClasses:
     @cached_property
     def alpha(self) -> Vector:
         """Weight of a row of each class of the moments."""
-        a, n = self.pool.a, self.pool.moments.n
-        return np.divide(a, n, out=np.zeros(len(a)), where=n > 0)
+        return row_weights(self.pool.a, self.pool.moments.n)
 
     @cached_property
     def shares(self) -> Matrix:
@@ -542,7 +548,7 @@ class WithinClasses:
         return w - share @ w, v - share @ v
 
     def covariance(self, k: int, A: Matrix, effects: Matrix) -> Matrix:
-        """Return the covariance (p, p) in class k of scores of coefficients (p, d), effects (p, K)."""
+        """Return the covariance (p, p) in class k of scores, given coefficients and effects."""
         pool = self.pool
         slot = pool.slots[k]
         n, s = float(pool.moments.n[slot]), pool.s
@@ -551,8 +557,9 @@ class WithinClasses:
         mixed = effects @ cross @ A.T
         mean = effects @ p
         own = effects @ (self.stack.product(slot, effects.T) / n) - np.outer(mean, mean)
-        of_features: Matrix = A @ (pool.moments.C[slot] / n / s / s[:, None]) @ A.T
-        return of_features + mixed + mixed.T + own
+        covariance: Matrix = A @ (pool.moments.C[slot] / n / s / s[:, None]) @ A.T
+        covariance += mixed + mixed.T + own
+        return covariance
 
     def traces(self) -> Vector:
         """Return tr(V⁻¹S_k) of each class, V the covariance with ridges, S_k that of class k."""

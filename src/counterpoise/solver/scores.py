@@ -97,14 +97,15 @@ def solve_scores(
     if columns is not None and moments.categories is not None:
         if options.pooled_rows is not None:
             raise DataError(NOT_QUADRATIC)
-        solve, absent = solve_lda, -np.inf
         if isinstance(problem, RidgeSystems):
-            solve, absent = solve_ridge, -1.0
-        solution, effects = solve(problem, moments.categories, columns, ridge)
+            found, effects = solve_ridge(problem, moments.categories, columns, ridge)
+        else:
+            found, effects = solve_lda(problem, moments.categories, columns, ridge)
         if classes.n_scores > 1:
-            solution = solution.for_classes(classes.seen, absent)
+            absent = -1.0 if isinstance(problem, RidgeSystems) else -np.inf
+            found = found.for_classes(classes.seen, absent)
             effects = effects.for_classes(classes.seen)
-        return Scores(classes, solution, effects=effects)
+        return Scores(classes, found, effects=effects)
     if isinstance(problem, RidgeSystems):
         solution = problem.scores(ridge)
         if classes.n_scores > 1:

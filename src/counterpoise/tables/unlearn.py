@@ -333,7 +333,7 @@ def labels_by_text(learner: TableModel) -> dict[str, Any]:
 
 def _is_unknown(encoding: ColumnEncoder, encoded: EncodedChunk, after: ColumnEncoder) -> bool:
     """Return whether rows have features or labels of a type that were never learned."""
-    has_new = encoded.held[len(encoding.features) :].any()
+    has_new = bool(encoded.held[len(encoding.features) :].any())
     before = encoding.vocabularies
     for name, vocabulary in after.vocabularies.items():
         has_new = has_new or name not in before or vocabulary.size > before[name].size
