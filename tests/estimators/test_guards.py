@@ -5,6 +5,7 @@ import io
 import json
 import os
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,11 +15,14 @@ import pytest
 from fork_server import PIPE
 from sklearn.datasets import load_breast_cancer
 
-from counterpoise import BalancedRidgeClassifier
+from counterpoise import BalancedRidgeClassifier, TableClassifier
+from counterpoise.engine.ridge import RidgeModel
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.readers import source
 from counterpoise.readers.jsonlines import Elements
+from counterpoise.tables.estimator import chunks_per_scoring
 from counterpoise.tables.model import TableModel, learn_inputs
+from counterpoise.tables.scoring import scoring_interval
 
 MODEL = "m.safetensors"
 
@@ -562,6 +566,44 @@ def test_scores_of_the_last_rows_are_progressive_and_bounded(run):
         100,
         3,
     )  # by a model that has learned the new class
+
+
+@pytest.mark.parametrize("most", [2, 9])
+def test_boundaries_of_scoring_do_not_depend_on_chunks(most):
+    rows, chunk_rows, rng = 30_000, 1000, np.random.default_rng(most)
+    single = [i for i in range(rows) if scoring_interval(i, i + 1, chunk_rows, most)]
+    assert single[:5] == [0, 16, 32, 48, 72]
+    assert max(np.diff(single)) == most * chunk_rows
+    ends = [0, *np.unique(rng.integers(1, rows, 200)).tolist(), rows]
+    for before, after in pairwise(ends):
+        is_due = any(before <= row < after for row in single)
+        assert bool(scoring_interval(before, after, chunk_rows, most)) == is_due
+
+
+def test_wide_models_are_scored_at_boundaries_without_a_link(tmp_path, monkeypatch):
+    rng, n, chunk_rows = np.random.default_rng(0), 4000, 100
+    y = (rng.random(n) < 0.3).astype(int)
+    X = rng.normal(size=(n, 300)) + 0.1 * y[:, None]
+    solved, solve = [], RidgeModel.scores
+
+    def record(model, link=True):
+        solved.append((round(float(model.class_count.sum())), link))
+        return solve(model, link)
+
+    monkeypatch.setattr(RidgeModel, "scores", record)
+    model = TableClassifier(chunk_rows=chunk_rows).partial_fit(pd.DataFrame(X), y)
+    monkeypatch.undo()
+    most = chunks_per_scoring(model._model.model)
+    assert most == 3
+    starts = range(0, n, chunk_rows)
+    due = [i for i in starts if scoring_interval(i, i + chunk_rows, chunk_rows, most)]
+    assert solved == [(i, False) for i in [32, 64, *due[1:]]]
+    model.save(tmp_path / "m")
+    recent = TableModel.load(str(tmp_path / "m")).recent[:, 0]
+    last = BalancedRidgeClassifier().fit(X[: due[-1]], y[: due[-1]])
+    rows = slice(due[-1], due[-1] + chunk_rows)
+    np.testing.assert_allclose(recent[-chunk_rows:], last.decision_function(X[rows]), rtol=1e-5)
+    assert len(recent) == chunk_rows * (len(due) - 2)  # at most half of the rows so far
 
 
 @pytest.mark.slow

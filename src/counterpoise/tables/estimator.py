@@ -49,7 +49,7 @@ def chunks_per_scoring(model: Model) -> int:
     if ridge is None:
         return 8
     d, options = len(ridge.state.moments.anchor), ridge.options
-    return 1 + d // (100 if options.ridge == "gcv" or options.pooled_rows is not None else 1000)
+    return 1 + d // (32 if options.ridge == "gcv" or options.pooled_rows is not None else 128)
 
 
 def new_model(options: Mapping[str, Any], columns: Columns) -> Model:

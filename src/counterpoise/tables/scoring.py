@@ -161,25 +161,43 @@ def scored_parts(
     rows.
     """
     n = rows.X.shape[0]
-    is_due = not (before // chunk_rows) % chunks_per_scoring(model)
-    step = max(1, chunk_rows // SAMPLE_ROWS) if before >= max(MAX_RECENT_SCORES, n) else 1
-    needed = n if is_due else 0
-    if is_due and before < n:
+    interval = scoring_interval(before, after, chunk_rows, chunks_per_scoring(model))
+    step, needed = 1, n if interval else 0
+    if before >= max(MAX_RECENT_SCORES, n):
+        step = max(1, chunk_rows // SAMPLE_ROWS * n // max(n, interval))
+    if interval and before < n:
         needed = max(1, min(MAX_RECENT_SCORES, after // 2))
     for part in split_rows(before, n, n if needs_all else needed):
         some = rows if part == slice(0, n) else select_rows(rows, part)
         found: list[ScoredRows] = []
-        is_sample = is_due and part.stop > n - needed
+        is_sample = part.stop > n - needed and len(model.labels) > 1
         if (needs_all or is_sample) and model.is_fitted:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # predictions warn
-                scores = model.scores()
+                # The ranking scores of two classes do not need the link.
+                scores = model.scores(link=is_sample and len(model.labels) > 2)
                 if needs_all and (step > 1 or not is_sample):
                     found.append(ScoredRows(some.y, scores.of(some.X), scores, False, True))
                 if is_sample:
                     f = scores.of(some.X[::step])
                     found.append(ScoredRows(some.y[::step], f, scores, True, step == 1))
         yield some, found
+
+
+def scoring_interval(before: int, after: int, chunk_rows: int, most: int) -> int:
+    """Return the rows since the last boundary if rows ``before`` to ``after`` have one, else 0.
+
+    Intervals between boundaries grow with the rows before them, up to ``most`` chunks. All rows
+    are scored if that is one chunk.
+    """
+    if most == 1:
+        return after - before
+    at = interval = 0
+    while at < before:
+        interval = min(most * chunk_rows, max(at // 2, FIRST_PART_ROWS))
+        left = (before - at) if interval == most * chunk_rows else interval
+        at += interval * -(-left // interval)
+    return max(interval, 1) if at < after else 0
 
 
 def split_rows(before: int, n: int, needed: int) -> Iterator[slice]:
