@@ -28,6 +28,7 @@ CORRECT = (Suggestion("correct it"),)
 OTHER_TIME = (*CORRECT, Suggestion("choose another column with {}", "timestamp"))
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DAY_SECONDS = 86_400
+HEAD_CELLS = 64  # of a column, which are tried before all of them
 CURRENCY_SYMBOLS = "$€£¥₹"
 THOUSANDS_SEPARATORS = "'’ \u00a0\u202f"  # of thousands, in addition to comma and point
 MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
@@ -286,7 +287,9 @@ def _moment(column: pa.Array) -> pa.Array:
 
 
 def _casts(convert: Callable[[pa.Array], pa.Array], column: pa.Array) -> bool:
+    """Return whether all cells can be converted; the first ones are tried alone, to fail early."""
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        convert(column.slice(0, HEAD_CELLS))
         convert(column)
         return True
     return False

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from counterpoise.arrays import Flags, Labels, Vector
+from counterpoise.arrays import Flags, Labels, Vector, distinct_labels
 from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.columns import SINGLE_ROLES, Columns, Feature
 from counterpoise.encoding.kinds import ColumnBlock, Kind
@@ -65,7 +65,7 @@ def require_declared(columns: Columns, chunk: Chunk, y: Labels, kept: Flags) -> 
     declared = columns.classes
     if not declared:
         return
-    bad = [label for label in np.unique(y[kept]).tolist() if str(label) not in declared]
+    bad = [label for label in distinct_labels(y[kept]) if str(label) not in declared]
     if bad:
         row = int((kept & np.isin(y, bad)).argmax())
         problem = (
@@ -201,7 +201,8 @@ def require_short(
     kept: Flags | None = None,
 ) -> None:
     """Raise if a label or a category is too long to be one."""
-    for code, value in enumerate(values):
+    is_long = max(map(len, values), default=0) > MAX_NAME_LENGTH
+    for code, value in enumerate(values if is_long else ()):
         if len(value) > MAX_NAME_LENGTH:
             row = int((codes == code).argmax())
             raise chunk.error(

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
+from itertools import groupby, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from counterpoise.readers.chunk import Chunk, drop_remedy
 
 Index = Mapping[Feature, int]
 MAX_FEATURES_OF_CATEGORIES = 100  # of a column without a role; more categories have no features
+NUMBER, FLOAT64 = KINDS["number"], pa.float64()
 DENSE = ("number", "cycle", "missing")  # kinds of features that most rows have
 
 
@@ -65,7 +67,7 @@ def matrix_of(
         return X, unknown
     indices, data, result = [], [], None
     for block in blocks:
-        places = np.array([*(index.get(feature, -1) for feature in block.features), -1])
+        places = np.array([*map(index.get, block.features, repeat(-1)), -1])
         if block.entries is not None:
             result = _scatter(block, places, n, len(index))
         elif block.codes is not None:
@@ -91,8 +93,8 @@ def rows_per_feature(blocks: Sequence[ColumnBlock], index: Index) -> Counts:
     for block in (one for one in blocks if not one.column):
         counts: Any = block.rows
         if block.codes is not None:
-            counts = np.bincount(block.codes[block.codes >= 0], minlength=len(block.features))
-        places = np.array([index[feature] for feature in block.features], dtype=np.intp)
+            counts = np.bincount(block.codes + 1, minlength=len(block.features) + 1)[1:]
+        places = list(map(index.__getitem__, block.features))
         np.add.at(result, places, counts)  # several values may share a bucket
     return result
 
@@ -230,12 +232,13 @@ class ColumnEncoder:
             notes = column_values.require_few(columns, chunk, new, features)
         X, _ = matrix_of(blocks, grown._index, int(kept.sum()), vocabularies)
         held = rows_per_feature(blocks, grown._index)
-        weight = None if weight is None else weight[kept]
+        if not kept.all():
+            y, weight = y[kept], None if weight is None else weight[kept]
         t = None
         if columns.timestamp is not None:
             t = column_values.times(chunk, columns.timestamp, kept, columns.time_format)
         blank = {name: int(gone.sum()) for name, gone in missing.items() if gone.any()}
-        rows = EncodedChunk(X, y[kept], weight, kept, {}, notes=notes, held=held, blank=blank, t=t)
+        rows = EncodedChunk(X, y, weight, kept, {}, notes=notes, held=held, blank=blank, t=t)
         return rows, grown
 
     def _as_many(self, block: ColumnBlock, vocabularies: dict[str, Vocabulary]) -> ColumnBlock:
@@ -390,15 +393,18 @@ class ColumnEncoder:
         nulls: dict[str, Flags] = {}
         names = self.columns.features_among(chunk.ordered_columns)
         for name in names:
-            kind = KINDS.get(kinds.get(name, ""))
+            kind, column = KINDS.get(kinds.get(name, "")), chunk.columns[name]
+            if kind is NUMBER and column.type == FLOAT64:  # the same as below, faster
+                numbers[name] = column.to_numpy(zero_copy_only=False)
+                continue
             if kind is not None and not chunk.cells:
                 column_values.require_same_type(self.columns, chunk, name, kind)
             if kind is not None and kind.is_number:
                 drop = (drop_remedy(name),) if is_learning else ()
                 remedies = (*cell_parsing.CORRECT, *drop)
                 numbers[name] = kind.read(self.columns, chunk, name, remedies)
-            elif chunk.columns[name].null_count and (is_learning or self.knows(name)):
-                nulls[name] = chunk.columns[name].is_null().to_numpy(zero_copy_only=False)
+            elif column.null_count and (is_learning or self.knows(name)):
+                nulls[name] = column.is_null().to_numpy(zero_copy_only=False)
         found = column_values.missing_numbers(chunk, numbers) | nulls
         missing = {
             name: found[name] & ~chunk.absent[name] if name in chunk.absent else found[name]
@@ -411,7 +417,7 @@ class ColumnEncoder:
         """Raise if a category is too long to be one."""
         for name, kind, _ in block.features[:1]:
             if kind == "category":
-                what, values = f"category of column {name!r}", [f.value for f in block.features]
+                what, values = f"category of column {name!r}", [f[2] for f in block.features]
                 remedies = column_values.hash_remedy(name), drop_remedy(name)
                 column_values.require_short(chunk, what, values, block.codes, remedies, kept)
 
@@ -441,12 +447,19 @@ class ColumnEncoder:
     ) -> Iterator[ColumnBlock]:
         """Yield the features of numbers, text, missing values and numbered entries in kept rows."""
         columns, is_whole = self.columns, bool(kept.all())
-        for name, x in numbers.items():
-            cells = x if is_whole else x[kept]
-            block = KINDS[kinds[name]].encode(columns, name, cells, self._index)
-            if name in missing:
-                block = self._impute(block, missing[name][kept], bases.get(name, 0.0), usual)
-            yield block
+        for is_plain, names in groupby(numbers, lambda name: self._is_plain(name, kinds, missing)):
+            if is_plain:  # in one block, which is faster
+                features = [Feature(name, "number") for name in names]
+                values = [numbers[feature.column] for feature in features]
+                values = values if is_whole else [x[kept] for x in values]
+                yield ColumnBlock(features, values, rows=int(kept.sum()))
+                continue
+            for name in names:
+                cells = numbers[name] if is_whole else numbers[name][kept]
+                block = KINDS[kinds[name]].encode(columns, name, cells, self._index)
+                if name in missing:
+                    block = self._impute(block, missing[name][kept], bases.get(name, 0.0), usual)
+                yield block
         for name in chunk.ordered_columns:
             kind = KINDS.get(kinds.get(name, ""))
             if kind is not None and not kind.is_number and columns.feature(name):
@@ -459,6 +472,11 @@ class ColumnEncoder:
                 yield ColumnBlock([Feature(name, "missing")], (x,), rows=int(x.sum()))
         if chunk.entries is not None:
             yield column_values.read_numbered(columns, chunk, kept)
+
+    @staticmethod
+    def _is_plain(name: str, kinds: Mapping[str, str], missing: Mapping[str, Flags]) -> bool:
+        """Return whether a column is numbers as they are, none of them missing."""
+        return name not in missing and KINDS[kinds[name]] is NUMBER
 
     def _impute(
         self, block: ColumnBlock, gone: Flags, base: float, usual: Vector | None

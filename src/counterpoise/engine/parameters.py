@@ -72,7 +72,7 @@ class RidgeParameters(NamedTuple):
     def estimator_parameters(self) -> dict[str, Any]:
         """Parameters by name, as BalancedRidgeClassifier takes them."""
         limit, feature_map = self.memory_limit, self.feature_map
-        return {**asdict(self.options), "memory_limit": limit, "feature_map": feature_map}
+        return {**vars(Options.of(self.options)), "memory_limit": limit, "feature_map": feature_map}
 
 
 def read_ridge_parameters(given: Any) -> RidgeParameters:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 import pyarrow.parquet
-from xxhash import xxh3_128
+from xxhash import xxh3_128, xxh3_128_hexdigest
 
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.readers.byte_source import Bytes, PythonFile, cannot_read
@@ -41,6 +41,7 @@ DESCRIPTION = 1 << 26  # bytes of a description at most
 BODY = 1 << 30  # bytes of a body at most, expanded
 DICTIONARY_BATCH, RECORD_BATCH = 2, 3  # kinds of messages that have a body
 CELL_BYTES = 8  # estimated bytes of any cell
+FLOAT64, STRING = pa.float64(), pa.string()
 MAX_EMPTY_ROWS = 1 << 16  # rows of a batch in which every value is missing
 BATCH = 1 << 15  # rows read at a time, at most
 
@@ -358,7 +359,7 @@ class ColumnarSource(Source):
             self.name,
             first,
             table.num_rows,
-            {name: whole_array(table[name]) for name in table.column_names},
+            dict(zip(table.column_names, map(whole_array, table.columns), strict=True)),
             ReadPosition(self._rows, 0, hashes.digest()),
             offered=self._offered,
             starts=_starts(self._select_hashed(table)) if first == 1 else (),
@@ -367,6 +368,8 @@ class ColumnarSource(Source):
 
     def _select_hashed(self, table: pa.Table) -> pa.Table:
         """Return the columns on which marks depend."""
+        if not self.unhashed:
+            return table
         return table.select([name for name in table.column_names if name not in self.unhashed])
 
 
@@ -423,7 +426,7 @@ class _RowCutter:
         """Add rows; yield the chunks that are now complete."""
         each = np.full(table.num_rows, CELL_BYTES * table.num_columns, dtype=np.int64)
         for column in table.columns:
-            if pa.types.is_string(column.type):
+            if column.type == STRING:
                 each += pc.binary_length(column).fill_null(0).to_numpy()
         while table.num_rows:
             ends = self._bytes + np.cumsum(each)
@@ -451,13 +454,14 @@ class _Hashes:
         self._by_column: dict[str, tuple[str, Any, Any]] = {}
 
     def add(self, table: pa.Table) -> None:
-        for name in table.column_names:
-            column = table[name]
-            _, values, lengths = self._by_column.setdefault(
-                name, (str(column.type), xxh3_128(), xxh3_128())
-            )
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if name not in self._by_column:
+                self._by_column[name] = str(column.type), xxh3_128(), xxh3_128()
+            _, values, lengths = self._by_column[name]
             for part in column.chunks:
-                if pa.types.is_string(part.type):
+                if part.type == FLOAT64 and not part.null_count:
+                    values.update(part.to_numpy())
+                elif pa.types.is_string(part.type):
                     length = pc.binary_length(part).fill_null(-1)
                     lengths.update(np.ascontiguousarray(length))
                     offsets = np.frombuffer(part.buffers()[1], np.int32)[part.offset :]
@@ -473,10 +477,11 @@ class _Hashes:
                     values.update(_numbers(part.fill_null(False if part.type == "bool" else 0)))
 
     def digest(self) -> str:
-        whole = xxh3_128()
-        for name, (kind, values, lengths) in sorted(self._by_column.items()):
-            whole.update(f"{name}\0{kind}\0{values.hexdigest()}{lengths.hexdigest()}\n".encode())
-        return whole.hexdigest()
+        lines = [
+            f"{name}\0{kind}\0{values.hexdigest()}{lengths.hexdigest()}\n"
+            for name, (kind, values, lengths) in sorted(self._by_column.items())
+        ]
+        return xxh3_128_hexdigest("".join(lines).encode())
 
 
 def _starts(table: pa.Table) -> tuple[str, ...]:

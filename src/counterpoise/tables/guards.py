@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.arrays import Flags, Matrix, Rows, Vector
+from counterpoise.arrays import Flags, Matrix, Rows, Vector, distinct_labels
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
 from counterpoise.engine.state import State
@@ -99,7 +99,7 @@ class Guards:
         ``learned`` are the labels so far, ``declared`` the only valid ones (empty for any), and
         ``settled`` the rows that were learned in runs that have ended.
         """
-        labels = np.unique(encoded.y).tolist()
+        labels = distinct_labels(encoded.y)
         if not learned or self.positive is not None:
             everything = {*map(str, learned), *map(str, labels)}
             if len(everything) > 1 and not declared:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from counterpoise.arrays import Counts, Matrix, Rows, Vector, one_thread
+from counterpoise.arrays import Counts, Matrix, Rows, Vector, distinct_labels, one_thread
 from counterpoise.encoding.column_values import MAX_CATEGORIES, labels, require_declared
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk, is_in_vocabulary
@@ -402,7 +402,7 @@ class TableModel:
         auto = as_auto(self.model)
         if auto is not None and names:
             auto.warning_names = names
-        if len({*old_classes, *np.unique(encoded.y).tolist()}) > MAX_CATEGORIES:
+        if len({*old_classes, *distinct_labels(encoded.y)}) > MAX_CATEGORIES:
             raise DataError(
                 f"{source}: column {encoding.columns.label!r} has more than "
                 f"{MAX_CATEGORIES:,} different labels; is it the right column?"

@@ -170,12 +170,13 @@ def scored_parts(
     for part in split_rows(before, n, n if needs_all else needed):
         some = rows if part == slice(0, n) else select_rows(rows, part)
         found: list[ScoredRows] = []
-        is_sample = part.stop > n - needed and len(model.labels) > 1
+        classes = len(model.labels)
+        is_sample = part.stop > n - needed and classes > 1
         if (needs_all or is_sample) and model.is_fitted:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # predictions warn
                 # The ranking scores of two classes do not need the link.
-                scores = model.scores(link=is_sample and len(model.labels) > 2)
+                scores = model.scores(link=is_sample and classes > 2)
                 if needs_all and (step > 1 or not is_sample):
                     found.append(ScoredRows(some.y, scores.of(some.X), scores, False, True))
                 if is_sample:
