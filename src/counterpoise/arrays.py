@@ -38,13 +38,15 @@ def _libraries() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-MAX_COMPARED_LABELS = 4  # different texts that are found by comparing, which is faster than sorting
+MAX_COMPARED_LABELS = (
+    4  # different labels that are found by comparing, which is faster than sorting
+)
 
 
 def distinct_labels(y: Labels) -> list[Any]:
     """Return the different ones of n labels, sorted."""
     found: list[Any] = []
-    while y.dtype.kind == "U" and len(y) and len(found) < MAX_COMPARED_LABELS:
+    while y.dtype.kind in "Uib" and len(y) and len(found) < MAX_COMPARED_LABELS:
         found.append(y[0].item())
         y = y[y != y[0]]
     return sorted([*found, *np.unique(y).tolist()])

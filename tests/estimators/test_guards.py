@@ -5,7 +5,6 @@ import io
 import json
 import os
 import shutil
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,7 +19,7 @@ from counterpoise.engine.ridge import RidgeModel
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.readers import source
 from counterpoise.readers.jsonlines import Elements
-from counterpoise.tables.estimator import chunks_per_scoring
+from counterpoise.tables.estimator import scoring_pace
 from counterpoise.tables.model import TableModel, learn_inputs
 from counterpoise.tables.scoring import scoring_interval
 
@@ -568,16 +567,21 @@ def test_scores_of_the_last_rows_are_progressive_and_bounded(run):
     )  # by a model that has learned the new class
 
 
-@pytest.mark.parametrize("most", [2, 9])
-def test_boundaries_of_scoring_do_not_depend_on_chunks(most):
-    rows, chunk_rows, rng = 30_000, 1000, np.random.default_rng(most)
-    single = [i for i in range(rows) if scoring_interval(i, i + 1, chunk_rows, most)]
-    assert single[:5] == [0, 16, 32, 48, 72]
-    assert max(np.diff(single)) == most * chunk_rows
-    ends = [0, *np.unique(rng.integers(1, rows, 200)).tolist(), rows]
-    for before, after in pairwise(ends):
-        is_due = any(before <= row < after for row in single)
-        assert bool(scoring_interval(before, after, chunk_rows, most)) == is_due
+@pytest.mark.parametrize("pace", [1, 16, 32])
+@pytest.mark.parametrize("size", [1, 100, 1000, 2500])
+def test_an_eighth_of_the_rows_is_scored_however_they_come(pace, size):
+    rows, chunk_rows = 400_000, 1000
+    pieces = [(i, i + size) for i in range(0, rows, size)]
+    due = [piece for piece in pieces if scoring_interval(*piece, chunk_rows, pace)]
+    assert due[0][0] == 0
+    longest = max(scoring_interval(*piece, chunk_rows, pace) for piece in pieces)
+    assert longest == chunk_rows * (3 + pace // 2)
+    late = [piece for piece in due if piece[0] >= rows / 2]
+    count = rows / 2 / longest  # of intervals
+    assert max(longest / 8, size) * (count - 2) <= size * len(late)
+    assert size * len(late) <= (longest / 8 + 2 * size) * (count + 2)
+    starts = [start for start, _ in late]
+    assert max(np.diff(starts)) <= longest + size
 
 
 def test_wide_models_are_scored_at_boundaries_without_a_link(tmp_path, monkeypatch):
@@ -593,17 +597,18 @@ def test_wide_models_are_scored_at_boundaries_without_a_link(tmp_path, monkeypat
     monkeypatch.setattr(RidgeModel, "scores", record)
     model = TableClassifier(chunk_rows=chunk_rows).partial_fit(pd.DataFrame(X), y)
     monkeypatch.undo()
-    most = chunks_per_scoring(model._model.model)
-    assert most == 3
+    pace = scoring_pace(model._model.model)
+    assert pace == 5
     starts = range(0, n, chunk_rows)
-    due = [i for i in starts if scoring_interval(i, i + chunk_rows, chunk_rows, most)]
+    due = [i for i in starts if scoring_interval(i, i + chunk_rows, chunk_rows, pace)]
+    assert len(due) < 0.7 * len(starts)
     assert solved == [(i, False) for i in [32, 64, *due[1:]]]
     model.save(tmp_path / "m")
     recent = TableModel.load(str(tmp_path / "m")).recent[:, 0]
     last = BalancedRidgeClassifier().fit(X[: due[-1]], y[: due[-1]])
     rows = slice(due[-1], due[-1] + chunk_rows)
     np.testing.assert_allclose(recent[-chunk_rows:], last.decision_function(X[rows]), rtol=1e-5)
-    assert len(recent) == chunk_rows * (len(due) - 2)  # at most half of the rows so far
+    assert chunk_rows * len(due) / 2 < len(recent) <= n / 2
 
 
 @pytest.mark.slow

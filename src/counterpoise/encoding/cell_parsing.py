@@ -157,6 +157,10 @@ def numbers(
 def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
     """Return cells as integers (rows,), and where they are missing (rows,)."""
     column = chunk.columns[name]
+    if pa.types.is_signed_integer(column.type):
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        values = column.fill_null(0) if column.null_count else column
+        return values.to_numpy().astype(np.int64, copy=False), missing
     if pa.types.is_string(column.type) or pa.types.is_integer(column.type):
         text = _strip_sign(texts(chunk, name))
         if _casts(lambda cells: cells.cast(pa.int64()), text):

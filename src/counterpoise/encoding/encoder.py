@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import repeat
 from types import MappingProxyType
-from itertools import groupby, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -194,7 +194,8 @@ class ColumnEncoder:
         columns, label = self.columns, self.columns.label
         is_first = not self.kinds and not chunk.is_checked
         column_values.require_columns(columns, chunk, self._learned_columns, is_first, lenient)
-        column_values.require_memory(chunk, self._least(chunk), max_features)
+        if chunk.entries is not None or len(chunk.columns) > max_features:
+            column_values.require_memory(chunk, self._least(chunk), max_features)
         kinds = column_values.infer_types(columns, chunk, self.kinds)
         numbers, missing = self._read_numbers(chunk, kinds, is_learning=True)
         label_kind, y, missing[label] = column_values.labels(columns, chunk, self.labels)
@@ -447,19 +448,27 @@ class ColumnEncoder:
     ) -> Iterator[ColumnBlock]:
         """Yield the features of numbers, text, missing values and numbered entries in kept rows."""
         columns, is_whole = self.columns, bool(kept.all())
-        for is_plain, names in groupby(numbers, lambda name: self._is_plain(name, kinds, missing)):
-            if is_plain:  # in one block, which is faster
-                features = [Feature(name, "number") for name in names]
-                values = [numbers[feature.column] for feature in features]
-                values = values if is_whole else [x[kept] for x in values]
-                yield ColumnBlock(features, values, rows=int(kept.sum()))
+        plain: list[str] = []  # numbers as they are, in one block for several columns
+
+        def whole_block() -> ColumnBlock:
+            values = [numbers[name] if is_whole else numbers[name][kept] for name in plain]
+            features = zip(plain, repeat("number"), repeat(""))
+            return ColumnBlock([*map(Feature._make, features)], values, rows=int(kept.sum()))
+
+        for name, x in numbers.items():
+            if name not in missing and KINDS[kinds[name]] is NUMBER:
+                plain.append(name)
                 continue
-            for name in names:
-                cells = numbers[name] if is_whole else numbers[name][kept]
-                block = KINDS[kinds[name]].encode(columns, name, cells, self._index)
-                if name in missing:
-                    block = self._impute(block, missing[name][kept], bases.get(name, 0.0), usual)
-                yield block
+            if plain:
+                yield whole_block()
+                plain = []
+            cells = x if is_whole else x[kept]
+            block = KINDS[kinds[name]].encode(columns, name, cells, self._index)
+            if name in missing:
+                block = self._impute(block, missing[name][kept], bases.get(name, 0.0), usual)
+            yield block
+        if plain:
+            yield whole_block()
         for name in chunk.ordered_columns:
             kind = KINDS.get(kinds.get(name, ""))
             if kind is not None and not kind.is_number and columns.feature(name):
@@ -472,11 +481,6 @@ class ColumnEncoder:
                 yield ColumnBlock([Feature(name, "missing")], (x,), rows=int(x.sum()))
         if chunk.entries is not None:
             yield column_values.read_numbered(columns, chunk, kept)
-
-    @staticmethod
-    def _is_plain(name: str, kinds: Mapping[str, str], missing: Mapping[str, Flags]) -> bool:
-        """Return whether a column is numbers as they are, none of them missing."""
-        return name not in missing and KINDS[kinds[name]] is NUMBER
 
     def _impute(
         self, block: ColumnBlock, gone: Flags, base: float, usual: Vector | None

@@ -43,7 +43,7 @@ DICTIONARY_BATCH, RECORD_BATCH = 2, 3  # kinds of messages that have a body
 CELL_BYTES = 8  # estimated bytes of any cell
 FLOAT64, STRING = pa.float64(), pa.string()
 MAX_EMPTY_ROWS = 1 << 16  # rows of a batch in which every value is missing
-BATCH = 1 << 15  # rows read at a time, at most
+BATCH = 1 << 16  # rows read at a time, at most
 
 
 class Messages:
@@ -320,7 +320,7 @@ class ColumnarSource(Source):
                 if self._rows < after.rows:
                     old = table.slice(0, after.rows - self._rows)
                     table = table.slice(old.num_rows)
-                    hashes.add(self._select_hashed(old))
+                    hashes.add(self._select_hashed(_arrays(old)))
                     self._rows += old.num_rows
                     if self._rows == after.rows and hashes.digest() != after.hash:
                         raise input_changed_error(self.name, after)
@@ -353,24 +353,24 @@ class ColumnarSource(Source):
         return columns
 
     def _chunk(self, table: pa.Table, hashes: _Hashes) -> Chunk:
-        hashes.add(self._select_hashed(table))
+        columns = _arrays(table)
+        hashed = self._select_hashed(columns)
+        hashes.add(hashed)
         first, self._rows = self._rows + 1, self._rows + table.num_rows
         return Chunk(
             self.name,
             first,
             table.num_rows,
-            dict(zip(table.column_names, map(whole_array, table.columns), strict=True)),
+            columns,
             ReadPosition(self._rows, 0, hashes.digest()),
             offered=self._offered,
-            starts=_starts(self._select_hashed(table)) if first == 1 else (),
+            starts=_starts(hashed, table.num_rows) if first == 1 else (),
             categorical=frozenset(self._categorical),
         )
 
-    def _select_hashed(self, table: pa.Table) -> pa.Table:
+    def _select_hashed(self, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
         """Return the columns on which marks depend."""
-        if not self.unhashed:
-            return table
-        return table.select([name for name in table.column_names if name not in self.unhashed])
+        return {name: column for name, column in columns.items() if name not in self.unhashed}
 
 
 class ArrowSource(ColumnarSource):
@@ -453,28 +453,26 @@ class _Hashes:
     def __init__(self) -> None:
         self._by_column: dict[str, tuple[str, Any, Any]] = {}
 
-    def add(self, table: pa.Table) -> None:
-        for name, column in zip(table.column_names, table.columns, strict=True):
+    def add(self, columns: Mapping[str, pa.Array]) -> None:
+        for name, part in columns.items():
+            kind = part.type
             if name not in self._by_column:
-                self._by_column[name] = str(column.type), xxh3_128(), xxh3_128()
+                self._by_column[name] = str(kind), xxh3_128(), xxh3_128()
             _, values, lengths = self._by_column[name]
-            for part in column.chunks:
-                if part.type == FLOAT64 and not part.null_count:
-                    values.update(part.to_numpy())
-                elif pa.types.is_string(part.type):
-                    length = pc.binary_length(part).fill_null(-1)
-                    lengths.update(np.ascontiguousarray(length))
-                    offsets = np.frombuffer(part.buffers()[1], np.int32)[part.offset :]
-                    start, end = offsets[0], offsets[len(part)]
-                    if end > start:
-                        values.update(memoryview(part.buffers()[2])[start:end])
-                elif pa.types.is_floating(part.type):
-                    values.update(np.ascontiguousarray(part.to_numpy(zero_copy_only=False)))
-                elif not pa.types.is_null(part.type):
-                    if pa.types.is_temporal(part.type):
-                        part = part.view(f"int{part.type.bit_width}")
-                    lengths.update(_numbers(part.is_valid()))
-                    values.update(_numbers(part.fill_null(False if part.type == "bool" else 0)))
+            if kind == FLOAT64:
+                values.update(part.to_numpy(zero_copy_only=False))
+            elif kind == STRING:
+                length = pc.binary_length(part).fill_null(-1)
+                lengths.update(np.ascontiguousarray(length))
+                offsets = np.frombuffer(part.buffers()[1], np.int32)[part.offset :]
+                start, end = offsets[0], offsets[len(part)]
+                if end > start:
+                    values.update(memoryview(part.buffers()[2])[start:end])
+            elif not pa.types.is_null(kind):
+                if pa.types.is_temporal(kind):
+                    part = part.view(f"int{kind.bit_width}")
+                lengths.update(_numbers(part.is_valid()))
+                values.update(_numbers(part.fill_null(False if kind == "bool" else 0)))
 
     def digest(self) -> str:
         lines = [
@@ -484,13 +482,18 @@ class _Hashes:
         return xxh3_128_hexdigest("".join(lines).encode())
 
 
-def _starts(table: pa.Table) -> tuple[str, ...]:
-    """Return hashes of the first rows."""
+def _arrays(table: pa.Table) -> dict[str, pa.Array]:
+    """Return the columns of a table, each as one array."""
+    return dict(zip(table.column_names, map(whole_array, table.columns), strict=True))
+
+
+def _starts(columns: Mapping[str, pa.Array], n: int) -> tuple[str, ...]:
+    """Return hashes of the first rows of n."""
     result = []
     for rows in PREFIX_LENGTHS:
-        if rows <= table.num_rows:
+        if rows <= n:
             hashes = _Hashes()
-            hashes.add(table.slice(0, rows))
+            hashes.add({name: column.slice(0, rows) for name, column in columns.items()})
             result.append(hashes.digest())
     return tuple(result)
 

@@ -41,15 +41,14 @@ def as_ridge(model: Model | None) -> RidgeModel | None:
     return model if isinstance(model, RidgeModel) else None
 
 
-def chunks_per_scoring(model: Model) -> int:
-    """Return the number of chunks of which one is scored, so that solving takes little time."""
-    if not model.is_fitted:
-        return 1
+def scoring_pace(model: Model) -> int:
+    """Return how long intervals between scorings are, from 1 to 32 by the cost of a solve."""
     ridge = as_ridge(model)
     if ridge is None:
-        return 8
+        return 32
     d, options = len(ridge.state.moments.anchor), ridge.options
-    return 1 + d // (32 if options.ridge == "gcv" or options.pooled_rows is not None else 128)
+    is_costly = options.ridge == "gcv" or options.pooled_rows is not None
+    return min(32, 1 + d // (16 if is_costly else 64))
 
 
 def new_model(options: Mapping[str, Any], columns: Columns) -> Model:

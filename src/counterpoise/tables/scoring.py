@@ -26,7 +26,7 @@ from counterpoise.moments.classes import n_score_columns
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.solver.score_functions import one_vs_rest_log_odds
 from counterpoise.solver.scores import Scores
-from counterpoise.tables.estimator import Model, chunks_per_scoring
+from counterpoise.tables.estimator import Model, scoring_pace
 from counterpoise.tables.records import MAX_RECENT_SCORES, Window
 
 CHUNK_ROWS = 8192
@@ -131,7 +131,8 @@ def class_ranks(ranks: Matrix | None, position: int) -> Vector:
 
 
 MAX_WINDOW_VALUES = 40_000  # with many classes there are fewer scores
-SAMPLE_ROWS = 1024  # of a chunk that are scored once the window is full
+SAMPLED_PARTS = 8  # of which one is scored once the window is full
+MIN_INTERVAL_CHUNKS = 3  # of the longest interval between boundaries of scoring
 FIRST_PART_ROWS = 16  # that no model can score
 
 
@@ -161,10 +162,10 @@ def scored_parts(
     rows.
     """
     n = rows.X.shape[0]
-    interval = scoring_interval(before, after, chunk_rows, chunks_per_scoring(model))
+    interval = scoring_interval(before, after, chunk_rows, scoring_pace(model))
     step, needed = 1, n if interval else 0
     if before >= max(MAX_RECENT_SCORES, n):
-        step = max(1, chunk_rows // SAMPLE_ROWS * n // max(n, interval))
+        step = max(1, SAMPLED_PARTS * n // max(n, interval))
     if interval and before < n:
         needed = max(1, min(MAX_RECENT_SCORES, after // 2))
     for part in split_rows(before, n, n if needs_all else needed):
@@ -185,20 +186,19 @@ def scored_parts(
         yield some, found
 
 
-def scoring_interval(before: int, after: int, chunk_rows: int, most: int) -> int:
-    """Return the rows since the last boundary if rows ``before`` to ``after`` have one, else 0.
+def scoring_interval(before: int, after: int, chunk_rows: int, pace: int) -> int:
+    """Return the length of the interval whose rows are scored with the next ones, 0 if none are.
 
-    Intervals between boundaries grow with the rows before them, up to ``most`` chunks. All rows
-    are scored if that is one chunk.
+    Rows are scored around boundaries: if a boundary is among them, or if they begin in the first
+    part of an interval. After n rows an interval is about pace / 32 of n, and at most some chunks.
     """
-    if most == 1:
-        return after - before
-    at = interval = 0
-    while at < before:
-        interval = min(most * chunk_rows, max(at // 2, FIRST_PART_ROWS))
-        left = (before - at) if interval == most * chunk_rows else interval
-        at += interval * -(-left // interval)
-    return max(interval, 1) if at < after else 0
+    start = 1 << before.bit_length() >> 1  # of intervals of the same length
+    most = chunk_rows * (MIN_INTERVAL_CHUNKS + pace // 2)
+    interval = min(most, max(start * pace // 32, FIRST_PART_ROWS))
+    since = (before - start) % interval
+    left = min(interval - since, 2 * start - before)
+    is_first = since == 0 or since + (after - before) // 2 < interval // SAMPLED_PARTS
+    return interval if is_first or after - before > left else 0
 
 
 def split_rows(before: int, n: int, needed: int) -> Iterator[slice]:
