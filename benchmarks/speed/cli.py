@@ -209,8 +209,8 @@ def frames(options):
             table = numbers(rows, d)
             pa.csv.write_csv(table, path)
             ways = {
-                "`TableClassifier`": lambda: TableClassifier().partial_fit(table, "y"),
-                "loop over batches": lambda: loop(table.to_batches(CHUNK_ROWS)),
+                "`TableClassifier`": lambda t=table: TableClassifier().partial_fit(t, "y"),
+                "loop over batches": lambda t=table: loop(t.to_batches(CHUNK_ROWS)),
             }
             lines += ratio_rows(f"{d} numbers", compare(ways, options.times), rows)
             ways = {

@@ -23,12 +23,15 @@ from counterpoise.atomic_write import atomic_write
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.explanation import Explanation
 from counterpoise.moments.classes import n_score_columns
-from counterpoise.readers.chunk import Chunk, Source
+from counterpoise.readers.chunk import Chunk, Source, whole_array
+from counterpoise.tables._text_rows import join_rows
 from counterpoise.tables.alerts import AlertInput, Alerts, TopPerDay
 from counterpoise.tables.guards import OutlierCounter
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import column_of
 from counterpoise.tables.scoring import CHUNK_ROWS, class_ranks, ranking_scores
+
+SPECIAL = (b'"', b"\r", b"\n")  # characters, next to the delimiter, of cells that need quotes
 
 
 @contextmanager
@@ -109,17 +112,33 @@ def _csv(table: pa.Table, header: bool, kind: str) -> bytes:
     out = io.StringIO()
     if header:
         csv.writer(out, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
-    cells = [_quote(column.cast(pa.string()), delimiter) for column in table.columns]
-    lines = pc.binary_join_element_wise(*cells, delimiter, null_handling="replace")
-    out.write("\n".join(lines.to_pylist()))
-    out.write("\n" if len(lines) else "")
-    return out.getvalue().encode()
+    cells = [_cells(whole_array(column), delimiter) for column in table.columns]
+    return out.getvalue().encode() + join_rows(cells, table.num_rows, ord(delimiter))
 
 
-def _quote(column: Any, delimiter: str) -> Any:
+def _cells(column: pa.Array, delimiter: str) -> tuple[Any, Any, Any, Any]:
+    """Return a column as ``join_rows`` takes it: numbers, or ends and bytes of text; its nulls."""
+    valid = None
+    if column.null_count:
+        valid = column.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
+    if pa.types.is_float64(column.type):
+        return column.to_numpy(zero_copy_only=False), None, None, valid
+    text = column.cast(pa.string())
+    ends, data = _text_buffers(text)
+    if any(special in data[ends[0] : ends[-1]] for special in (delimiter.encode(), *SPECIAL)):
+        ends, data = _text_buffers(_quote(text, delimiter))
+    return None, ends, data, valid
+
+
+def _text_buffers(text: pa.Array) -> tuple[Any, bytes]:
+    """Return where each text begins and the last one ends, (n + 1,), and the bytes."""
+    _, ends, data = text.buffers()
+    where = np.frombuffer(ends, np.int32)[text.offset : text.offset + len(text) + 1]
+    return where, b"" if data is None else data.to_pybytes()
+
+
+def _quote(column: pa.Array, delimiter: str) -> pa.Array:
     special = pc.match_substring_regex(column, f'[{delimiter}"\r\n]').fill_null(False)
-    if not pc.any(special).as_py():
-        return column
     quoted = pc.replace_substring(column, '"', '""')
     quoted = pc.binary_join_element_wise('"', quoted, '"', "")
     return pc.if_else(special, quoted, column)

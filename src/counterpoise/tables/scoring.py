@@ -187,7 +187,7 @@ def scored_parts(
 
 
 def scoring_interval(before: int, after: int, chunk_rows: int, pace: int) -> int:
-    """Return the length of the interval whose rows are scored with the next ones, 0 if none are.
+    """Return the length of the interval if the next rows are scored, else 0.
 
     Rows are scored around boundaries: if a boundary is among them, or if they begin in the first
     part of an interval. After n rows an interval is about pace / 32 of n, and at most some chunks.
