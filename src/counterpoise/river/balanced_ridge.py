@@ -211,7 +211,9 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         """
         if not 0.0 <= w <= MAX_SAMPLE_WEIGHT:
             raise invalid_weight(w)
-        self._unlearn_rows(_one_row(x), list(x), [y], np.array([float(w)]))
+        x = x if type(x) is dict else as_event(x)
+        if not self._unlearn_directly(x, y, w):
+            self._unlearn_rows(_one_row(x), list(x), [y], np.array([float(w)]))
 
     @document_like(learn_many)
     def unlearn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
@@ -317,6 +319,18 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         before = state.progressive
         self._become(state.learn(batch, self.memory_limit, names=wider, calibrating=calibrating))
         warn_if_sorted(before, self._state.progressive, stacklevel=5)
+
+    def _unlearn_directly(self, x: dict[Any, Any], y: Any, w: float) -> bool:
+        """Unlearn an event by the compiled downdate; return whether it is possible."""
+        found, state = self._open, self._state
+        slot = None if found is None else found.slots.get(y)
+        if found is None or slot is None or state.progressive is not None:
+            return False
+        if state.fixed is not None or self.absent == "missing":
+            return False
+        session = state.session
+        session.solved = session.imputed = None  # before unlearning: a signal finds no old scores
+        return found.events.unlearn(x, slot, w)
 
     def _unlearn_rows(
         self, rows: Matrix, names: list[Any], labels: list[Any], weight: Vector | None
