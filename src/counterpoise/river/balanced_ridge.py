@@ -160,19 +160,19 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         if found is None or slot is None or not self._is_direct:
             self._learn_slowly(x, y, w, timestamps.time(t) if state.config.decay.is_timed else None)
             return
-        if self.calibrate and state.session.rows_left <= 0:
+        queue = None
+        if self.calibrate:
             before = state.progressive
-            state.prepare_row(self._options)
-            warn_if_sorted(before, state.progressive, stacklevel=3)
+            queue = state.queue_for(self._options)
+            if state.progressive is not before:
+                warn_if_sorted(before, state.progressive, stacklevel=3)
         session = state.session
         session.solved = session.imputed = None  # before learning: a signal finds no old scores
         opened: Any = found.events
         if not opened.learn(x, slot, w):
             self._widen(x, y, w)
-        elif self.calibrate:
-            is_zero = self.absent == "zero"
-            row = [x.get(name, 0.0) for name in state.names or ()] if is_zero else opened.row(x)
-            state.add_row(row, y, w)
+        elif queue is not None:
+            opened.queue(queue, slot, w)
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, t: Any = None) -> None:
         """Learn a mini-batch.

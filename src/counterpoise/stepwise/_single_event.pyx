@@ -23,6 +23,24 @@ cdef Py_ssize_t MAX_CLASSES_CACHED = 16  # of which inverses and links are kept
 cdef Py_ssize_t MIN_FEATURES_TO_REFINE = 48  # below, elimination is faster (benchmarks/speed/events.py)
 
 
+cdef class RowQueue:
+    """Rows X (capacity, d) that were learned, with slot and weight, until they are scored together."""
+
+    cdef readonly Py_ssize_t count, capacity
+    cdef readonly object X, slots, weight
+    cdef double[:, ::1] rows
+    cdef Py_ssize_t[::1] slot_of
+    cdef double[::1] weight_of
+
+    def __init__(self, Py_ssize_t capacity, Py_ssize_t d):
+        import numpy as np
+
+        self.count, self.capacity = 0, capacity
+        self.rows = self.X = np.empty((capacity, d))
+        self.slot_of = self.slots = np.empty(capacity, dtype=np.intp)
+        self.weight_of = self.weight = np.empty(capacity)
+
+
 cdef class Events:
     """A solver for rows that are dicts of features, or arrays.
 
@@ -141,6 +159,13 @@ cdef class Events:
                 self.refined.discard()
         self.take(k, omega * exp2((t - when[0]) / life), clipped)
         return True
+
+    def queue(self, RowQueue rows, Py_ssize_t k, double omega):
+        """Append the row of class k that was learned last to a queue, unless its weight is 0."""
+        if omega > 0.0 and rows.count < rows.capacity:
+            rows.rows[rows.count] = self.x
+            rows.slot_of[rows.count], rows.weight_of[rows.count] = k, omega
+            rows.count += 1
 
     def all_seen(self):
         """Return whether every class has a weight."""
