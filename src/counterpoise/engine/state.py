@@ -50,6 +50,9 @@ from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, Names, com
 
 FLOAT64 = np.dtype(np.float64)
 MAX_UNSCORED_ROWS = 256
+# Largest batch that is learned row by row, which takes less time (benchmarks/speed/bulk.py); wide rows
+# would need memory for a solver.
+MAX_ROWS_ONE_BY_ONE, MAX_PRODUCTS_ONE_BY_ONE, MAX_FEATURES_ONE_BY_ONE = 128, 2**18, 256
 Grouping = Callable[[Labels, Labels], tuple[list[NDArray[np.intp]], Labels]]
 
 
@@ -774,6 +777,26 @@ class State:
         if queue is not None:
             found.events.queue(queue, slot, w)
         return True
+
+    def learn_few(self, X: Rows, y: Labels, options: Options) -> bool:
+        """Learn few dense rows one by one, if possible; return whether it is."""
+        n, d = X.shape
+        if n > MAX_ROWS_ONE_BY_ONE or d > MAX_FEATURES_ONE_BY_ONE or d != self.n_inputs:
+            return False
+        if n * d * d > MAX_PRODUCTS_ONE_BY_ONE or type(X) is not np.ndarray:
+            return False
+        if self.config.text is not None or self.config.decay.is_timed:
+            return False
+        kind = y.dtype.kind
+        if kind not in "biuU" or kind != self.moments.labels.dtype.kind:
+            return False
+        if options.calibrate or has_label_weights(options):
+            return False
+        found = self.open(options)
+        if found is None:
+            return False
+        session = Session(single_event=found)
+        return found.events.learn_rows(X, y.tolist(), found.slots, self, session)
 
     def row(self, x: Any) -> Vector | None:
         """Return a single row after the map, if any; None if it is not a row of numbers."""

@@ -20,6 +20,9 @@ class Events:
     def learn(
         self, row: Any, k: int, omega: float, clipped: NDArray[Any] | None = None
     ) -> bool: ...
+    def learn_rows(
+        self, X: NDArray[Any], labels: list[Any], slots: dict[Any, int], holder: Any, session: Any
+    ) -> bool: ...
     def learn_at(
         self,
         row: Any,

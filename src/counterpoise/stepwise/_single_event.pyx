@@ -4,7 +4,7 @@
 
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from libc.math cimport exp2, fabs
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from counterpoise.moments._downdate cimport RowDowndate, relative_error
 from counterpoise.moments._moments cimport decay
@@ -139,6 +139,26 @@ cdef class Events:
                 return False
             self.fill_array(array)
         self.take(k, omega, clipped)
+        return True
+
+    def learn_rows(self, const double[:, ::1] X, list labels, dict slots, holder, session):
+        """Learn rows X (n, d) with these labels; the holder gets a new session in the same step.
+
+        Return whether all labels have slots, and all values are in bounds: otherwise nothing
+        changes.
+        """
+        cdef Py_ssize_t i, j
+        cdef list found = [slots.get(label) for label in labels]
+        if None in found:
+            return False
+        for i in range(X.shape[0]):
+            for j in range(X.shape[1]):
+                if not fabs(X[i, j]) <= MAX_ABS_VALUE:
+                    return False
+        for i in range(X.shape[0]):
+            memcpy(&self.x[0], &X[i, 0], self.x.shape[0] * sizeof(double))
+            self.take(found[i], 1.0, None)
+        holder.session = session
         return True
 
     def learn_at(
