@@ -1,4 +1,4 @@
-"""Learning in bulk, dense rows against bare products and sparse rows against dense ones."""
+"""Learning in bulk and in small calls against bare products, and sparse rows against dense ones."""
 
 import time
 
@@ -9,7 +9,7 @@ from sklearn.linear_model import SGDClassifier
 from threadpoolctl import threadpool_limits
 
 from benchmarks import report
-from counterpoise import BalancedRidgeClassifier
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
 
 CHUNK, ROUNDS = 10_000, 7
 
@@ -119,8 +119,52 @@ def write_sparse(options):
     )
 
 
+CALL_CHUNKS, CALLS, WARMUP_ROWS = (1, 10, 100), 200, 1300
+
+
+def microseconds_per_call(d, rows):
+    """Return the CPU time of learning a small chunk, and of its bare products."""
+    rng, best = np.random.default_rng(0), np.full(2, np.inf)
+    X, y = rng.standard_normal((rows * CALLS, d)), (rng.random(rows * CALLS) < 0.1).astype(int)
+    chunks = [(X[i : i + rows], y[i : i + rows]) for i in range(0, len(y), rows)]
+    model = BalancedRidgeClassifier().fit(rng.standard_normal((1000, d)), np.arange(1000) % 2)
+    for _ in range(ROUNDS):
+        for j, action in enumerate((model.partial_fit, bare_products)):
+            start = time.process_time()
+            for chunk in chunks:
+                action(*chunk)
+            best[j] = min(best[j], (time.process_time() - start) / CALLS * 1e6)
+    return best
+
+
+def write_calls(_):
+    """Write the cost of a call for few rows, and of the averaging classifier's warm-up."""
+    rows = []
+    with threadpool_limits(1):
+        for d in (10, 30, 100):
+            for n in CALL_CHUNKS:
+                ours, bare = microseconds_per_call(d, n)
+                rows.append([f"{n} × {d}", f"{ours:.1f}", f"{bare:.1f}", f"{ours / bare:.2f}"])
+        rng = np.random.default_rng(0)
+        X, y = rng.standard_normal((WARMUP_ROWS, 30)), (rng.random(WARMUP_ROWS) < 0.1).astype(int)
+        model, start = AutoClassifier(), time.process_time()
+        for i in range(WARMUP_ROWS):
+            model.partial_fit(X[i : i + 1], y[i : i + 1])
+        warmup = time.process_time() - start
+    report.write(
+        "calls",
+        "Calls for few rows",
+        f"`partial_fit` of small chunks, 10% minority: microseconds of CPU time per call, best of "
+        f"{ROUNDS} rounds, one BLAS thread. *Bare products* are as in [bulk](bulk.md). Batches of "
+        "few rows are learned row by row (`engine/state.py`).",
+        report.table(["chunk", "partial_fit", "bare products", "ours / bare"], rows),
+        f"`AutoClassifier` learns its first {WARMUP_ROWS:,} rows of 30 features, one in each call, "
+        f"in {warmup:.2f} s of CPU time.",
+    )
+
+
 if __name__ == "__main__":
-    TABLES = {"dense": write_dense, "sparse": write_sparse}
+    TABLES = {"dense": write_dense, "sparse": write_sparse, "calls": write_calls}
     options = report.parse(__doc__, TABLES, rows=1_000_000)
     for part in options.parts:
         TABLES[part](options)

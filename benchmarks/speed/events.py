@@ -76,6 +76,17 @@ class TimedStream:
 METHODS = ("predict_one", "predict_proba_one", "predict_stream_proba_one")
 
 
+PAIR = "predict_stream_proba_one, then learn_one"
+RATIOS = (
+    ("calibrated pair / uncalibrated", f"river, calibrate=True: {PAIR}", f"river: {PAIR}"),
+    (
+        "learn_one, then unlearn_one / prediction, then learn_one",
+        "river: learn_one, then unlearn_one",
+        f"river: {PAIR}",
+    ),
+)
+
+
 def pipeline():
     """Return river's scaled logistic regression."""
     return preprocessing.StandardScaler() | linear_model.LogisticRegression()
@@ -100,11 +111,17 @@ def one_row(d):
         "unlearn_one",
         True,
     )
-    calls["river, calibrate=True: predict_stream_proba_one, nothing new"] = (
-        timed.learn_dicts(make_calibrated),
-        "predict_stream_proba_one",
-        False,
-    )
+    stream = "predict_stream_proba_one"
+    for what, method, learn_too in (
+        ("learn_one", None, True),
+        (f"{stream}, nothing new", stream, False),
+        (f"{stream}, then learn_one", stream, True),
+    ):
+        calls[f"river, calibrate=True: {what}"] = (
+            timed.learn_dicts(make_calibrated),
+            method,
+            learn_too,
+        )
     for name, make in (
         ("StandardScaler, LogisticRegression", pipeline),
         ("LogisticRegression", linear_model.LogisticRegression),
@@ -217,6 +234,14 @@ def main():
         report.table(
             ["call", *[f"d = {d}" for d in NARROW]],
             [[name, *[f"{one[name]:.1f}" for one in calls]] for name in calls[0]],
+        ),
+        "Ratios of these figures:",
+        report.table(
+            ["ratio", *[f"d = {d}" for d in NARROW]],
+            [
+                [name, *[f"{one[more] / one[less]:.2f}" for one in calls]]
+                for name, more, less in RATIOS
+            ],
         ),
         "`predict_one`, then `learn_one`, of wide rows; the exponent is that of a power of d, "
         "fitted to all four.",

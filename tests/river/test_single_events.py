@@ -1,10 +1,14 @@
 """Single events with missing features or calibration: as batches, without a solve per event."""
 
+import copy
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from counterpoise.engine.state import State
+from counterpoise.moments.moments import Moments
 from counterpoise.river import BalancedRidgeClassifier
 from counterpoise.solver.calibration import CalibrationCurve
 
@@ -80,3 +84,76 @@ def test_calibrated_events_fit_a_curve_at_boundaries_only(monkeypatch):
         model.predict_stream_proba_one(event)
         model.learn_one(event, label)
     assert 5 < len(fits) <= len(solved) < 20  # of 300 events
+
+
+def make_events(rng, d, kind):
+    """Events of numbers, of flags, of few values, or nearly collinear; some are far from zero."""
+    n = int(rng.integers(4, 60))
+    X = rng.standard_normal((n, d))
+    if kind == "collinear":
+        X = X[:, :1] + 10.0 ** rng.integers(-9, 0) * X
+    elif kind == "mixed":
+        X[:, : d // 2] = rng.random((n, d // 2)) < 0.2
+        X[:, -1] = rng.integers(0, 3, n) + 0.1
+    X = X * 10.0 ** rng.integers(-3, 4, d) + rng.choice([0.0, 1.0, 1e4])
+    names = [f"f{j}" for j in range(d)]
+    events = [{k: v for k, v in zip(names, row, strict=True) if v} for row in X.tolist()]
+    return events, rng.integers(0, 3, n).tolist(), rng.choice([1.0, 1.0, 0.3, 2.0], n).tolist()
+
+
+def unlearn_and_catch(unlearn, *event):
+    """Class of the error and messages of the warnings of a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            unlearn(*event)
+        except ValueError as error:
+            return type(error), str(error)
+    return None, [str(one.message) for one in caught]
+
+
+@pytest.mark.parametrize("kind", ["numbers", "mixed", "collinear"])
+@pytest.mark.parametrize("params", [{}, {"multi_class": "ovr"}, {"ridge": 0.0}, {"scale": None}])
+def test_the_compiled_downdate_does_what_the_downdate_of_a_batch_does(kind, params):
+    """It removes the same, or leaves the moments as they are for the other to warn or refuse."""
+    compiled = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        xs, ys, ws = make_events(rng, int(rng.integers(2, 9)), kind)
+        model = BalancedRidgeClassifier(**params)
+        for event in zip(xs, ys, ws, strict=True):
+            model.learn_one(*event)
+        for i in rng.permutation(len(xs)).tolist():
+            x, y, w = dict(xs[i]), ys[i], ws[i] * rng.choice([1.0, 0.5])
+            if rng.random() < 0.1:  # an event that was never learned
+                name = rng.choice(list(x))
+                x[name] += float(10.0 ** rng.integers(-3, 5))
+            slow, before = model.clone(), copy.deepcopy(model._state)
+            slow._become(before.copy())
+            expected = unlearn_and_catch(slow.unlearn_many, pd.DataFrame([x]), [y], [w])
+            if not model._unlearn_directly(x, y, w):
+                assert_same_state(model._state, before, 0.0)
+                assert unlearn_and_catch(model.unlearn_one, x, y, w) == expected
+                continue
+            compiled += 1
+            assert expected == (None, [])
+            assert_same_state(model._state, slow._state, 1e-9)
+    assert compiled > 30
+
+
+def assert_same_state(one, two, tolerance):
+    """Moments are equal to rounding, or bit-identical where the tolerance is 0."""
+    a, b = one.moments, two.moments
+    assert one.names == two.names
+    exact = ("labels", "row_hashes", "min_row_weight")
+    for name in exact if tolerance else Moments.__slots__:
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    for name in ("n", "N", "stream", "weight_remainder", "nonconstant_weight"):
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), tolerance, 1e-14)
+    for name in ("anchor", "max_scatter", "removed"):
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), tolerance, 1e-300)
+    unit = np.sqrt(b.max_scatter) + 1e-150
+    np.testing.assert_allclose(a.mean / unit, b.mean / unit, 0.0, tolerance)
+    np.testing.assert_array_equal(a.C, a.C.transpose(0, 2, 1))
+    shape = unit[:, :, None] * unit[:, None, :]
+    np.testing.assert_allclose(a.C / shape, b.C / shape, 0.0, tolerance)

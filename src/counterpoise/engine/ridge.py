@@ -270,9 +270,11 @@ class RidgeModel(EngineBase):
         ``classes`` are labels to declare. Without ``calibrate`` the rows do not count for
         calibration. ``is_whole`` means that these are all rows, which are cross-fitted.
         """
+        params, is_plain = self.params, weight is None and t is None and classes is None
+        if is_plain and not is_whole and self.state.learn_few(X, y, params.options):
+            return
         state, known = self._begin(X.shape[1] - self.code_count, y, classes)
         batch = self.batch(X, y, weight, t, names)
-        params = self.params
         options = params.options if calibrate and params.options.calibrate else None
         cross_fits = is_whole and options is not None and options.half_life is None
         progressively = None if cross_fits else options

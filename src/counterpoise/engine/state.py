@@ -44,11 +44,15 @@ from counterpoise.solver.mapped_moments import (
 )
 from counterpoise.solver.options import Options, has_label_weights, warn_unseen_labels
 from counterpoise.solver.scores import Scores, solve_scores, subtract_checked
+from counterpoise.stepwise._single_event import RowQueue
 from counterpoise.stepwise.single_event import SingleEventModel, open_single_event
 from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, Names, commit
 
 FLOAT64 = np.dtype(np.float64)
 MAX_UNSCORED_ROWS = 256
+# Largest batch that is learned row by row, which takes less time (benchmarks/speed/bulk.py); wide rows
+# would need memory for a solver.
+MAX_ROWS_ONE_BY_ONE, MAX_PRODUCTS_ONE_BY_ONE, MAX_FEATURES_ONE_BY_ONE = 128, 2**18, 256
 Grouping = Callable[[Labels, Labels], tuple[list[NDArray[np.intp]], Labels]]
 
 
@@ -100,9 +104,8 @@ class Session:
     solved: tuple[Options, Scores] | None = None
     imputed: ImputedMoments | None = None
     single_event: SingleEventModel | None = None
-    # single rows that were learned, with label and weight, and will be scored together
-    unscored: list[tuple[Any, Any, float]] = field(default_factory=list)
-    rows_left: int = 0  # single rows that the present scoring model can still score
+    # single rows, after the map, that were learned and will be scored together
+    unscored: RowQueue | None = None
 
 
 @dataclass(eq=False)
@@ -180,7 +183,6 @@ class State:
         ``calibrating`` the model of the past scores the rows first, with these options.
         """
         self.score_pending()
-        self.session.rows_left = 0
         base = self if names is None else self.with_features(names, limit)
         after: dict[str, Any] = {"declared": base.declared if declared is None else declared}
         if base.rows_until_fixed:
@@ -659,8 +661,11 @@ class State:
 
     # Single rows
 
-    def prepare_row(self, options: Options) -> None:
-        """Renew the scoring model if the next single row needs another one."""
+    def queue_for(self, options: Options) -> RowQueue:
+        """Return the queue of the next single row; renew the scoring model if it needs another."""
+        queue = self.session.unscored
+        if queue is not None and queue.count < queue.capacity:
+            return queue
         self.score_pending()
         now = self.progressive or ProgressiveCalibration.start(self)
         calibration = self.calibration
@@ -669,32 +674,24 @@ class State:
                 warnings.simplefilter("ignore")  # predictions warn
                 counted, now = now.renew(self.scoring_model(options))
             calibration = _sum(calibration, counted)
+        queue = RowQueue(min(now.until - now.rows, MAX_UNSCORED_ROWS), len(self.moments.anchor))
         commit(self, progressive=now, calibration=calibration)
-        self.session.rows_left = now.until - now.rows
+        self.session.unscored = queue
         self.drop_decayed()
-
-    def add_row(self, row: Any, y: Any, w: float) -> None:
-        """Add a single row (l,) that was learned to the rows that are scored later."""
-        if w > 0.0:
-            session = self.session
-            session.unscored.append((row, y, w))
-            session.rows_left -= 1
-            if len(session.unscored) >= MAX_UNSCORED_ROWS:
-                self.score_pending()
+        return queue
 
     def score_pending(self) -> None:
         """Score single rows by the model that has not learned them."""
         session = self.session
-        if not session.unscored or self.progressive is None:
+        queue = session.unscored
+        if queue is None:
             return
-        rows, labels, weight = zip(*session.unscored, strict=True)
-        is_object = self.moments.labels.dtype == object
-        y = np.empty(len(labels), object) if is_object else np.array(labels)
-        y[:] = labels
-        X, w = np.array(rows, dtype=np.float64), np.array(weight, dtype=np.float64)
-        with np.errstate(all="ignore"):
-            progressive = self.progressive.with_rows(X, y, w, self.fixed)
-        commit(self, progressive=progressive, session=replace(session, unscored=[]))
+        progressive, n = self.progressive, queue.count
+        if n and progressive is not None:
+            X, y, w = queue.X[:n], self.moments.labels[queue.slots[:n]], queue.weight[:n]
+            with np.errstate(all="ignore"):
+                progressive = progressive.with_rows(X, y, w, None)
+        commit(self, progressive=progressive, session=replace(session, unscored=None))
         self.drop_decayed()
 
     def open(self, options: Options, classes: Classes | None = None) -> SingleEventModel | None:
@@ -763,13 +760,12 @@ class State:
         slot = found.slots.get(y)
         if slot is None or not 0.0 <= w <= MAX_SAMPLE_WEIGHT:
             return False
-        calibrates, is_plain = found.options.calibrate, t is None and self.fixed is None
-        if calibrates:
-            x = np.array(x)
+        is_plain, queue = t is None and self.fixed is None, None
+        if found.options.calibrate:
+            x = np.asarray(x)
             if x.dtype.kind not in "fiub" or x.shape != (self.n_inputs,):
                 return False
-            if self.session.rows_left <= 0:
-                self.prepare_row(found.options)
+            queue = self.queue_for(found.options)
         self.session.solved = None  # before, so that a signal finds no old scores
         if not (is_plain and found.events.learn(x, slot, w)):
             x = np.asarray(x)
@@ -778,9 +774,29 @@ class State:
                 return False
             is_clipped = self.fixed is not None and bool(self.fixed.is_clipped(x[None])[0])
             self.learn_one(found, row, slot, w, is_clipped, t)
-        if calibrates:
-            self.add_row(x, y, w)
+        if queue is not None:
+            found.events.queue(queue, slot, w)
         return True
+
+    def learn_few(self, X: Rows, y: Labels, options: Options) -> bool:
+        """Learn few dense rows one by one, if possible; return whether it is."""
+        n, d = X.shape
+        if n > MAX_ROWS_ONE_BY_ONE or d > MAX_FEATURES_ONE_BY_ONE or d != self.n_inputs:
+            return False
+        if n * d * d > MAX_PRODUCTS_ONE_BY_ONE or type(X) is not np.ndarray:
+            return False
+        if self.config.text is not None or self.config.decay.is_timed:
+            return False
+        kind = y.dtype.kind
+        if kind not in "biuU" or kind != self.moments.labels.dtype.kind:
+            return False
+        if options.calibrate or has_label_weights(options):
+            return False
+        found = self.open(options)
+        if found is None:
+            return False
+        session = Session(single_event=found)
+        return found.events.learn_rows(X, y.tolist(), found.slots, self, session)
 
     def row(self, x: Any) -> Vector | None:
         """Return a single row after the map, if any; None if it is not a row of numbers."""

@@ -31,6 +31,9 @@ cdef MomentsView view(moments) except *
 cpdef void decay(a, double share) except *
 
 
+cdef double best_anchor(const MomentsView* s, const MomentsView* b, Py_ssize_t j) noexcept nogil
+
+
 cdef void learn_row(
     MomentsView* s, Py_ssize_t k, const double* x, double omega, double entering, double keep
 ) noexcept nogil

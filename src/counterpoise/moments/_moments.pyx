@@ -322,7 +322,7 @@ cdef void add_class(
 ) noexcept nogil:
     """Add class l of b to class k by Chan's formulae; ``about`` is workspace for its mean."""
     cdef Py_ssize_t d = s.d, i, j, hashes = 2 * (d + 1)
-    cdef double n_a = s.n[k], n_b = b.n[l], n = n_a, share, scaled
+    cdef double n_a = s.n[k], n_b = b.n[l], n = n_a, root
     cdef double* mean = s.mean + k * d
     cdef double* C = s.C + k * s.size
     cdef const double* C_b = b.C + l * b.size
@@ -344,7 +344,8 @@ cdef void add_class(
             for j in range(i + 1):
                 C[i * s.stride + j] = C_b[i * b.stride + j]
     else:
-        share = n_a * (n_b / n)
+        # The root, as in learn_row, so that unlearning rounds as learning did.
+        root = sqrt(n_a * (n_b / n))
         for j in range(d):
             s.delta[j] = about[j] - mean[j]
             # From the heavier side, whose digits count: the other may be far away.
@@ -352,10 +353,10 @@ cdef void add_class(
                 mean[j] = mean[j] + s.delta[j] * (n_b / n)
             else:
                 mean[j] = about[j] - s.delta[j] * (n_a / n)
+            s.delta[j] *= root
         for i in range(d):
-            scaled = share * s.delta[i]
             for j in range(i + 1):
-                C[i * s.stride + j] += C_b[i * b.stride + j] + scaled * s.delta[j]
+                C[i * s.stride + j] += C_b[i * b.stride + j] + s.delta[i] * s.delta[j]
     _mirror(C, s.stride, d)
     for i in range(2 * d):
         s.nonconstant_weight[k * 2 * d + i] += b.nonconstant_weight[l * 2 * d + i]

@@ -159,9 +159,10 @@ def _remove_class(
     mean_a, C_a = before.mean[k], before.C[k].diagonal()
     kept.mean[k] -= (mean_b - mean_a) * (n_b / n)
     delta = mean_b - kept.mean[k]
+    r = delta * np.sqrt(n * (n_b / n_a))
     for i in range(0, len(delta), BLOCK_ROWS):  # in blocks, which need less memory
         rows = slice(i, i + BLOCK_ROWS)
-        C_b = gone.C[j, rows] + np.outer(delta[rows], delta) * (n * (n_b / n_a))
+        C_b = gone.C[j, rows] + np.outer(r[rows], r)
         np.subtract(before.C[k, rows], C_b, out=kept.C[k, rows])
     kept.max_scatter[k] = np.hypot(kept.max_scatter[k], C_a)
     rounding = MEAN_ROUNDING_ULPS * n_a * (np.abs(mean_a) + np.abs(delta))

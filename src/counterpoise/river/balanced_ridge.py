@@ -160,19 +160,19 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         if found is None or slot is None or not self._is_direct:
             self._learn_slowly(x, y, w, timestamps.time(t) if state.config.decay.is_timed else None)
             return
-        if self.calibrate and state.session.rows_left <= 0:
+        queue = None
+        if self.calibrate:
             before = state.progressive
-            state.prepare_row(self._options)
-            warn_if_sorted(before, state.progressive, stacklevel=3)
+            queue = state.queue_for(self._options)
+            if state.progressive is not before:
+                warn_if_sorted(before, state.progressive, stacklevel=3)
         session = state.session
         session.solved = session.imputed = None  # before learning: a signal finds no old scores
         opened: Any = found.events
         if not opened.learn(x, slot, w):
             self._widen(x, y, w)
-        elif self.calibrate:
-            is_zero = self.absent == "zero"
-            row = [x.get(name, 0.0) for name in state.names or ()] if is_zero else opened.row(x)
-            state.add_row(row, y, w)
+        elif queue is not None:
+            opened.queue(queue, slot, w)
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, t: Any = None) -> None:
         """Learn a mini-batch.
@@ -211,7 +211,9 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         """
         if not 0.0 <= w <= MAX_SAMPLE_WEIGHT:
             raise invalid_weight(w)
-        self._unlearn_rows(_one_row(x), list(x), [y], np.array([float(w)]))
+        x = x if type(x) is dict else as_event(x)
+        if not self._unlearn_directly(x, y, w):
+            self._unlearn_rows(_one_row(x), list(x), [y], np.array([float(w)]))
 
     @document_like(learn_many)
     def unlearn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
@@ -317,6 +319,18 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         before = state.progressive
         self._become(state.learn(batch, self.memory_limit, names=wider, calibrating=calibrating))
         warn_if_sorted(before, self._state.progressive, stacklevel=5)
+
+    def _unlearn_directly(self, x: dict[Any, Any], y: Any, w: float) -> bool:
+        """Unlearn an event by the compiled downdate; return whether it is possible."""
+        found, state = self._open, self._state
+        slot = None if found is None else found.slots.get(y)
+        if found is None or slot is None or state.progressive is not None:
+            return False
+        if state.fixed is not None or self.absent == "missing":
+            return False
+        session = state.session
+        session.solved = session.imputed = None  # before unlearning: a signal finds no old scores
+        return found.events.unlearn(x, slot, w)
 
     def _unlearn_rows(
         self, rows: Matrix, names: list[Any], labels: list[Any], weight: Vector | None

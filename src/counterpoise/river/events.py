@@ -23,6 +23,7 @@ from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.modelfile.engines import feature_names, pack_ridge, unpack_ridge
 from counterpoise.solver.imputation import ImputedMoments, MeanImputation
 from counterpoise.solver.options import Options
+from counterpoise.stepwise._single_event import RowQueue
 from counterpoise.validation import MAX_ABS_VALUE
 
 
@@ -141,6 +142,10 @@ class ImputedEvents:
             self._is_old = True
             self._learns.learn(np.array(row), slot, w)
         return row is not None
+
+    def queue(self, rows: RowQueue, slot: int, w: float) -> None:
+        """Append the event that was learned last to a queue."""
+        self._learns.queue(rows, slot, w)
 
     def best(self, event: dict[Any, Any]) -> int:
         """Return the position of the label; −1 if the event is new."""

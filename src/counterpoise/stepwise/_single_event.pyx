@@ -4,18 +4,41 @@
 
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from libc.math cimport exp2, fabs
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
-from counterpoise.stepwise._link cimport EventLink
+from counterpoise.moments._downdate cimport RowDowndate, relative_error
 from counterpoise.moments._moments cimport decay
+from counterpoise.stepwise._link cimport EventLink
 from counterpoise.stepwise._refine cimport RefinedSolver
 from counterpoise.stepwise._step_solver cimport StepSolver
 
 from counterpoise import validation
+from counterpoise.moments.downdate import EPS as PYTHON_EPS
+from counterpoise.solver.scores import WARN_RELATIVE_ERROR as PYTHON_WARN_RELATIVE_ERROR
 
+cdef double EPS = PYTHON_EPS
+cdef double WARN_RELATIVE_ERROR = PYTHON_WARN_RELATIVE_ERROR
 cdef double MAX_ABS_VALUE = validation.MAX_ABS_VALUE
 cdef Py_ssize_t MAX_CLASSES_CACHED = 16  # of which inverses and links are kept
 cdef Py_ssize_t MIN_FEATURES_TO_REFINE = 48  # below, elimination is faster (benchmarks/speed/events.py)
+
+
+cdef class RowQueue:
+    """Rows X (capacity, d) that were learned, with slot and weight, until they are scored together."""
+
+    cdef readonly Py_ssize_t count, capacity
+    cdef readonly object X, slots, weight
+    cdef double[:, ::1] rows
+    cdef Py_ssize_t[::1] slot_of
+    cdef double[::1] weight_of
+
+    def __init__(self, Py_ssize_t capacity, Py_ssize_t d):
+        import numpy as np
+
+        self.count, self.capacity = 0, capacity
+        self.rows = self.X = np.empty((capacity, d))
+        self.slot_of = self.slots = np.empty(capacity, dtype=np.intp)
+        self.weight_of = self.weight = np.empty(capacity)
 
 
 cdef class Events:
@@ -34,6 +57,7 @@ cdef class Events:
     cdef bint old, unlinked, learn_only
     cdef readonly RefinedSolver refined
     cdef EventLink linked
+    cdef RowDowndate downdate
 
     def __init__(self, StepSolver scorer, list names, bint learn_only=False):
         import numpy as np
@@ -117,6 +141,26 @@ cdef class Events:
         self.take(k, omega, clipped)
         return True
 
+    def learn_rows(self, const double[:, ::1] X, list labels, dict slots, holder, session):
+        """Learn rows X (n, d) with these labels; the holder gets a new session in the same step.
+
+        Return whether all labels have slots, and all values are in bounds: otherwise nothing
+        changes.
+        """
+        cdef Py_ssize_t i, j
+        cdef list found = [slots.get(label) for label in labels]
+        if None in found:
+            return False
+        for i in range(X.shape[0]):
+            for j in range(X.shape[1]):
+                if not fabs(X[i, j]) <= MAX_ABS_VALUE:
+                    return False
+        for i in range(X.shape[0]):
+            memcpy(&self.x[0], &X[i, 0], self.x.shape[0] * sizeof(double))
+            self.take(found[i], 1.0, None)
+        holder.session = session
+        return True
+
     def learn_at(
         self, row, Py_ssize_t k, double omega, double life, double t, moments,
         double[::1] clipped=None,
@@ -135,6 +179,13 @@ cdef class Events:
                 self.refined.discard()
         self.take(k, omega * exp2((t - when[0]) / life), clipped)
         return True
+
+    def queue(self, RowQueue rows, Py_ssize_t k, double omega):
+        """Append the row of class k that was learned last to a queue, unless its weight is 0."""
+        if omega > 0.0 and rows.count < rows.capacity:
+            rows.rows[rows.count] = self.x
+            rows.slot_of[rows.count], rows.weight_of[rows.count] = k, omega
+            rows.count += 1
 
     def all_seen(self):
         """Return whether every class has a weight."""
@@ -156,6 +207,65 @@ cdef class Events:
         if clipped is not None:
             clipped[0] += omega
         return 0
+
+    def unlearn(self, dict row, Py_ssize_t k, double omega):
+        """Unlearn a row of class k where no check of ``moments.downdate`` finds anything.
+
+        Return whether that was so; otherwise the moments stay as they are.
+        """
+        cdef StepSolver s = self.scorer
+        if omega <= 0.0 or self.learn_only or s.spec.decays or s.spec.pooled_rows >= 0.0:
+            return False
+        if not self.fill_dict(row):
+            return False
+        if self.downdate is None:
+            self.downdate = RowDowndate(s.s.d)
+        if not self.downdate.begin(&s.s, k, &self.x[0], omega):
+            return False
+        if not (
+            self.keeps_digits()
+            and self.downdate.is_definite(&s.s, &s.U[0, 0], s.width, &s.tiny[0])
+        ):
+            self.downdate.restore(&s.s)
+            return False
+        self.downdate.complete(&s.s)
+        self.discard_solution()
+        return True
+
+    cdef bint keeps_digits(self) noexcept:
+        """Return whether ``solver.scores.precision_loss`` is surely too small for a warning.
+
+        The inverse of K + b has no diagonal entry above 1/b.
+        """
+        cdef StepSolver s = self.scorer
+        cdef Py_ssize_t d = s.s.d, j, k, q
+        cdef double total, centre, own, size, off
+        cdef double* error = &s.tiny[0]
+        s.weigh()
+        s.scale()
+        relative_error(&s.s, error)
+        for q in range(1 if s.spec.together else s.problems):
+            total = 0.0
+            for k in range(s.c):
+                total += s.a[q, k]
+            for j in range(d):
+                centre = own = size = 0.0
+                for k in range(s.c):
+                    centre += s.a[q, k] / total * s.mean[k, j]
+                for k in range(s.c):
+                    off = s.mean[k, j] - centre
+                    own += s.a[q, k] * (s.s.C[k * s.s.size + j * (s.s.stride + 1)] / s.n[k])
+                    size += s.a[q, k] * off * off
+                size = (size + own) / s.v[j]
+                own = own / s.v[j] if s.spec.together else size
+                off = error[j] * size
+                if 2.0 * error[j] > WARN_RELATIVE_ERROR:
+                    return False
+                if own > EPS * size and off < 1e-14 * own:
+                    continue
+                if 2.0 * off > WARN_RELATIVE_ERROR * s.b:
+                    return False
+        return True
 
     def best(self, row):
         """Return the position of the predicted class of a row; -1 if the problem is singular."""
