@@ -440,7 +440,6 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     # Model files.
 
     def _contents(self) -> Contents:
-        """Return the contents of a file for this rule."""
         self._require_fitted()
         self._require_same_shape()
         s, names = self._state, self.__dict__.get("feature_names_in_")
@@ -455,7 +454,6 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
 
     @classmethod
     def _from_contents(cls, contents: Contents) -> Any:
-        """Return the rule of an untrusted file."""
         result = cls(**options_of(contents.options, cls().get_params()))
         try:
             result._check()
