@@ -203,8 +203,8 @@ def require_file(path: str) -> None:
 def lock_file(path: str, wait: float = 0.0) -> Iterator[None]:
     """Keep other processes from writing a file, by a lock that ends with its owner.
 
-    Raises BusyError if another process has the lock, after so many seconds, and FileExistsError if
-    another file has its name.
+    Raises BusyError if another process still has the lock after ``wait`` seconds, and
+    FileExistsError if another file has its name.
     """
     from filelock import Timeout
 
