@@ -15,9 +15,9 @@ Packages: ``online`` (the paper's online rules), ``feature_maps`` (nonlinear map
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from counterpoise.public_names import resolve
+from counterpoise.public_names import lazy_names
 from counterpoise.version import VERSION
 
 if TYPE_CHECKING:
@@ -54,12 +54,4 @@ _MODULES = {
         "errors", "evaluate", "feature_maps", "ledger", "online", "readers", "river", "spark",
     )
 }  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name at its first use."""
-    return resolve(__name__, _MODULES, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

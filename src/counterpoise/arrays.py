@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -35,6 +34,8 @@ def one_thread() -> AbstractContextManager[Any]:
 @cache
 def _libraries() -> Any:
     """Return the libraries of this process; the search takes longer than to learn a few rows."""
+    from threadpoolctl import ThreadpoolController  # not needed to predict a few rows
+
     return ThreadpoolController().select(user_api="blas")
 
 

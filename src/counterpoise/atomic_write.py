@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 
 MAX_NAME_BYTES = 200  # bytes of a name; most systems allow 255, and temporary files add a suffix
+SECONDS_BETWEEN_TRIES = 0.05  # to take a lock
 TRIES = 1000  # names for a temporary file before it is written without a lock
 
 
@@ -198,15 +200,16 @@ def require_file(path: str) -> None:
 
 
 @contextmanager
-def lock_file(path: str) -> Iterator[None]:
+def lock_file(path: str, wait: float = 0.0) -> Iterator[None]:
     """Keep other processes from writing a file, by a lock that ends with its owner.
 
-    Raises BusyError if another process has the lock, and FileExistsError if another file has its
-    name.
+    Raises BusyError if another process still has the lock after ``wait`` seconds, and
+    FileExistsError if another file has its name.
     """
     from filelock import Timeout
 
     require_file(path)
+    deadline = time.monotonic() + wait
     name = hidden_sibling_path(os.path.realpath(path), ".lock")
     lock = lock_of(name)
     while True:
@@ -219,9 +222,11 @@ def lock_file(path: str) -> Iterator[None]:
         except Timeout:
             after = _inode(name)
             if before == after is not None:  # else its owner has just removed it
-                raise BusyError(
-                    f"{path} is being written by another process; wait until it has ended"
-                ) from None
+                if time.monotonic() >= deadline:
+                    raise BusyError(
+                        f"{path} is being written by another process; wait until it has ended"
+                    ) from None
+                time.sleep(SECONDS_BETWEEN_TRIES)
             if before is after is None and not is_soft_lock(lock):
                 try:  # create the file of the lock, or raise why that is not possible
                     os.close(os.open(name, os.O_WRONLY | os.O_CREAT, 0o666))

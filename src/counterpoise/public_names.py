@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -24,6 +26,17 @@ def resolve(package: str, modules: Mapping[str, str], name: str) -> Any:
         text = f"{name} requires {error.name}: pip install 'counterpoise[{EXTRAS[error.name]}]'"
         raise ImportError(text, name=error.name) from error
     return module if name == modules[name] else getattr(module, name)
+
+
+def lazy_names(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package that imports names at their first use."""
+
+    def list_names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *modules})
+
+    return partial(resolve, package, modules), list_names
 
 
 def document_like(source: Callable[..., Any]) -> Callable[[Method], Method]:

@@ -328,11 +328,10 @@ def test_the_second_writer_waits_and_then_names_the_first(forks, tmp_path, ledge
 WAITING = """
 import os, time
 from counterpoise import Ledger
-from counterpoise.ledger import storage
 def announce_sleep(seconds, sleep=time.sleep):
     os.write(1, b"waits\\n")
     sleep(seconds)
-storage.time.sleep = announce_sleep
+time.sleep = announce_sleep
 with Ledger.open("l", label="y", timestamp="at", wait=60) as ledger:
     print(ledger.learn({"at": ["2024-01-01", "2024-01-02"], "x": [1.0, 2.0], "y": [0, 1]}))
 """

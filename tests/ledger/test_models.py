@@ -10,6 +10,7 @@ from builders import data_set
 from ledgers import a_year, cut_into_days, random_selection, same_weights
 
 from counterpoise import BalancedRidgeClassifier, Ledger
+from counterpoise.ledger.storage import File
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +65,17 @@ def test_rows_fade_by_their_age_in_days(year):
 
 
 @pytest.mark.slow
-def test_a_model_without_one_segment_is_that_of_the_rows_of_all_others(year):
+def test_a_model_without_one_segment_is_that_of_the_rows_of_all_others(year, monkeypatch):
     ledger, beside = year
+    read, blocks = [], File.blocks
+    monkeypatch.setattr(
+        File, "blocks", lambda self, heads: read.append(len(heads)) or blocks(self, heads)
+    )
     for named in ({}, {"half_life": 20}, {"exclude": [("2024-03-01", "2024-05-01")]}):
         for country in ("US", "NO"):  # the second came late
+            read.clear()
             model = ledger.model(where={"country": {"not": country}}, **named)
+            assert sum(read) < 0.7 * ledger.summary()["cells"]  # totals, and cells of the country
             weight = (beside.segment["country"] != country).astype(float)
             weight *= 2.0 ** (-(beside.day.max() - beside.day) / named.get("half_life", np.inf))
             if "exclude" in named:

@@ -106,6 +106,8 @@ COMMANDS = {
     "ledger": "Models of any time and any segment, from moments.",
 }
 
+ONLY_NAMES = ("", "-h", "--help", "--version")  # arguments that list commands, or need none
+
 
 class PanelCommand(TyperCommand):
     """Command whose help lists options by panel, without boxes."""
@@ -205,7 +207,12 @@ def resolve_command(first: str = "") -> Callable[..., Any]:
     """Return the command that the first argument names, or all commands."""
     if first in COMMANDS:
         return _build(first)
-    return commands(() if first == "--version" else COMMANDS)
+    if first not in ONLY_NAMES:
+        return commands()
+    app = commands(())
+    for name, text in COMMANDS.items():
+        app.command(name, short_help=text)(lambda: None)
+    return app
 
 
 @cache

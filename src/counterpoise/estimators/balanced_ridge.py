@@ -296,8 +296,9 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
         -------
         label
         """
-        found, row = self._open(), np.asarray(x)
-        mapped = None if found is None else self._engine.state.row(row)
+        engine, row = self._current(), np.asarray(x)  # not _open: a call is 5% of the time
+        found = None if engine is None else engine.state.open(engine.params.options)
+        mapped = None if engine is None or found is None else engine.state.row(row)
         best = None if found is None or mapped is None else found.best(mapped)
         if best is not None:
             return best

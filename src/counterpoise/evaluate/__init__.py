@@ -8,11 +8,11 @@
 Reports need the extra ``plots``, the benchmark needs ``cli``.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from counterpoise.evaluate.cost_curve import CostCurve, cost_curve, should_alert
 from counterpoise.evaluate.metrics import Confusion, Metrics, Result, measure
-from counterpoise.public_names import resolve
+from counterpoise.public_names import lazy_names
 
 if TYPE_CHECKING:
     from counterpoise.evaluate.benchmark import run_benchmark
@@ -30,12 +30,4 @@ __all__ = [
     "should_alert",
 ]
 _MODULES = {"render_benchmark": "html_report", "run_benchmark": "benchmark"}
-
-
-def __getattr__(name: str) -> Any:
-    """Import the benchmark, reports and plots at their first use."""
-    return resolve(__name__, _MODULES, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -11,14 +11,14 @@ All are scikit-learn transformers for a pipeline. A classifier takes them as ``f
 combines them with a scaling that uses no later rows.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from counterpoise.feature_maps.base import WARMUP as WARMUP
 from counterpoise.feature_maps.base import Map as Map
 from counterpoise.feature_maps.fitted import FittedMap, fit_map, make_fitted_map
 from counterpoise.feature_maps.fitted import Warmup as Warmup
 from counterpoise.feature_maps.polynomial import terms
-from counterpoise.public_names import resolve
+from counterpoise.public_names import lazy_names
 
 if TYPE_CHECKING:
     from counterpoise.feature_maps.transformers import (
@@ -50,12 +50,5 @@ __all__ = [
     "map_of",
     "terms",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import the transformers at their first use: models need only the maps behind them."""
-    return resolve(__name__, dict.fromkeys(__all__, "transformers"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+# Models need only the maps behind the transformers.
+__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(__all__, "transformers"))

@@ -137,7 +137,6 @@ class MapUnion(Map):
 
     @property
     def text(self) -> str:
-        """Names of the parts, joined by a plus."""
         return "+".join(part.text for part in self.maps)
 
     def check(self) -> None:
@@ -158,11 +157,9 @@ class MapUnion(Map):
             term, draw = term + more, draw + draws
 
     def count(self, inputs: int) -> int:
-        """Return the number of all terms."""
         return sum(part.count(inputs) for part in self.maps)
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
-        """Return the terms (n, terms) of all parts."""
         parts = list(self._parts(X.shape[1]))
         result = np.empty((len(X), parts[-1][1].stop))
         for part, terms, draws in parts:
@@ -171,11 +168,9 @@ class MapUnion(Map):
 
     @property
     def degree(self) -> int:
-        """Largest degree of the parts."""
         return max(part.degree for part in self.maps)
 
     def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
-        """Return the gradient, the sum over the parts."""
         result = np.zeros_like(X)
         for part, terms, draws in self._parts(X.shape[1]):
             result += part.vjp(X, G[:, terms], drawn[draws])
@@ -191,7 +186,6 @@ class MapUnion(Map):
         return result
 
     def max_phase(self, way: Matrix, drawn: Matrix) -> float:
-        """Return the largest phase of the parts."""
         parts = self._parts(way.shape[1])
         return max(part.max_phase(way, drawn[draws]) for part, _, draws in parts)
 
@@ -213,29 +207,23 @@ class MapUnion(Map):
         return [f"{name} of {i}" for i, block in enumerate(found) for name in block]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """Return the new index of each term."""
         parts = self._parts(inputs)
         return np.concatenate([terms.start + part.places(at, inputs) for part, terms, _ in parts])
 
     @property
     def rows(self) -> int:
-        """Number of rows that fix all maps."""
         return max(part.rows for part in self.maps)
 
     @property
     def n_params_per_feature(self) -> int:
-        """Number of rows of ``drawn`` of all maps."""
         return sum(part.n_params_per_feature for part in self.maps)
 
     def draw(self, inputs: int) -> Matrix:
-        """Return the random numbers of all maps."""
         return np.concatenate([part.draw(inputs) for part in self.maps])
 
     def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
-        """Return what all maps find in rows."""
         parts = self._parts(X.shape[1])
         return np.concatenate([part.draw_from(drawn[at], X, y, weight) for part, _, at in parts])
 
     def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
-        """Return the column of ``drawn`` of all maps."""
         return np.concatenate([part.params_for_new_feature(name, inputs) for part in self.maps])

@@ -49,11 +49,9 @@ class KernelMap(Map):
             raise ValueError(f"{self.terms} terms are too few for {len(fine)} widths")
 
     def count(self, inputs: int) -> int:
-        """Return the number of terms, which does not depend on the features."""
         return int(self.terms)
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """Return the index of each term, which does not depend on the features."""
         return np.arange(self.terms, dtype=np.intp)
 
 
@@ -69,11 +67,9 @@ class RandomFourier(KernelMap):
 
     @property
     def text(self) -> str:
-        """Name of the map, with the parameters that are not usual."""
         return f"rff:{self.terms}{self._width_text()}" + (f",seed={self.seed}" * bool(self.seed))
 
     def check(self) -> None:
-        """Raise if a parameter has no meaning."""
         check_integer("terms", self.terms, 2)
         check_integer("seed", self.seed, 0)
         if self.terms % 2:
@@ -91,7 +87,6 @@ class RandomFourier(KernelMap):
         return result
 
     def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
-        """Return the gradient of Σ_t G_t term_t."""
         half, angle = len(drawn), X @ drawn.T
         rate = G[:, half:] * np.cos(angle) - G[:, :half] * np.sin(angle)
         result: Matrix = (rate / np.sqrt(half)) @ drawn
@@ -113,11 +108,9 @@ class RandomFourier(KernelMap):
         return result
 
     def max_phase(self, way: Matrix, drawn: Matrix) -> float:
-        """Return the most radians that a wave turns through."""
         return float(np.abs(way @ drawn.T).max(initial=0.0))
 
     def names(self, names: Sequence[str]) -> list[str]:
-        """Return the names of the terms, which do not depend on the features."""
         return [f"{wave} {i}" for wave in ("cos", "sin") for i in range(self.terms // 2)]
 
     @property
@@ -158,11 +151,9 @@ class Landmarks(KernelMap):
 
     @property
     def text(self) -> str:
-        """Name of the map, with the widths if they are not usual."""
         return f"landmarks:{self.terms}{self._width_text()}"
 
     def check(self) -> None:
-        """Raise if a parameter has no meaning."""
         check_integer("terms", self.terms)
         self._check_widths(self.terms)
 
@@ -178,7 +169,6 @@ class Landmarks(KernelMap):
         return result
 
     def apply_into(self, out: Matrix, X: Matrix, drawn: Matrix) -> None:
-        """Write the terms of rows into ``out``, columns of a larger matrix."""
         unit = drawn[-1]
         nearness(X * unit, drawn[:-1] * unit, self.sharpness(), out)
 
@@ -187,7 +177,6 @@ class Landmarks(KernelMap):
         return _sharpness(int(self.terms), self._widths())
 
     def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
-        """Return the gradient of Σ_t G_t term_t."""
         rate = -2.0 * self.sharpness() * G * self.apply(X, drawn)
         result: Matrix = (X * rate.sum(axis=1, keepdims=True) - rate @ drawn[:-1]) * drawn[-1] ** 2
         return result
@@ -226,7 +215,6 @@ class Landmarks(KernelMap):
         return float(length * np.sqrt(2.0 * self.sharpness().max()))
 
     def names(self, names: Sequence[str]) -> list[str]:
-        """Return the names of the terms, which do not depend on the features."""
         return [f"landmark {i}" for i in range(self.terms)]
 
     @property

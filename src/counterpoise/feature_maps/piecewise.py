@@ -39,15 +39,12 @@ class Hinges(PiecewiseMap):
 
     @property
     def text(self) -> str:
-        """Name of the map, with the number of knots if it is not 3."""
         return "hinges" if self.knots == 3 else f"hinges{self.knots}"
 
     def check(self) -> None:
-        """Raise if the number of knots has no meaning."""
         check_integer("knots", self.knots)
 
     def count(self, inputs: int) -> int:
-        """Return the number of features and hinges."""
         return inputs * (1 + self.knots)
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
@@ -75,7 +72,6 @@ class Hinges(PiecewiseMap):
         return np.asarray(by_feature)
 
     def features_at(self, inputs: int) -> NDArray[np.intp] | None:
-        """Return the first indices."""
         return np.arange(inputs)
 
     def names(self, names: Sequence[str]) -> list[str]:
@@ -84,12 +80,10 @@ class Hinges(PiecewiseMap):
         return [*names, *bent]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """Return the new index of each term."""
         return np.concatenate([k * inputs + at for k in range(1 + self.knots)])
 
     @property
     def n_params_per_feature(self) -> int:
-        """Number of knots of a feature."""
         return int(self.knots)
 
     def _fractions(self) -> Vector:
@@ -119,7 +113,6 @@ class Ranks(PiecewiseMap):
     n_params_per_feature = 2 * KNOTS  # knots, and below them their scores
 
     def count(self, inputs: int) -> int:
-        """Return the number of features."""
         return inputs
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
@@ -150,11 +143,9 @@ class Ranks(PiecewiseMap):
         return gained[:, None] * W
 
     def names(self, names: Sequence[str]) -> list[str]:
-        """Return the names of the terms."""
         return [f"rank of {name}" for name in names]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """Return the new index of each feature."""
         return at
 
     def draw(self, inputs: int) -> Matrix:
@@ -192,17 +183,14 @@ class Steps(PiecewiseMap):
 
     @property
     def text(self) -> str:
-        """Name of the map, with the number of terms."""
         return f"steps:{self.terms}"
 
     def check(self) -> None:
-        """Raise if the number of terms has no meaning."""
         check_integer("terms", self.terms, 3)
         if self.terms % 3:
             raise ValueError(f"terms must be a multiple of 3; got {self.terms}")
 
     def count(self, inputs: int) -> int:
-        """Return the number of terms, which does not depend on the features."""
         return int(self.terms)
 
     def thresholds(self, drawn: Matrix) -> tuple[NDArray[np.intp], Vector]:
@@ -243,17 +231,14 @@ class Steps(PiecewiseMap):
         return result
 
     def names(self, names: Sequence[str]) -> list[str]:
-        """Return the names of the terms, which do not depend on the features."""
         kinds = ("first step", "second step", "both steps")
         return [f"{kind} {i}" for kind in kinds for i in range(self.terms // 3)]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """Return the index of each term, which does not depend on the features."""
         return np.arange(self.terms, dtype=np.intp)
 
     @property
     def n_params_per_feature(self) -> int:
-        """Number of steps."""
         return 2 * (int(self.terms) // 3)
 
     def draw(self, inputs: int) -> Matrix:

@@ -23,16 +23,13 @@ class PolynomialMap(Map):
     order: int
 
     def check(self) -> None:
-        """Raise if the order has no meaning."""
         check_integer("order", self.order)
 
     @property
     def degree(self) -> int:
-        """Degree of the terms."""
         return int(self.order)
 
     def features_at(self, inputs: int) -> NDArray[np.intp] | None:
-        """Return the first indices."""
         return np.arange(inputs, dtype=np.intp)
 
 
@@ -42,7 +39,6 @@ class Monomials(PolynomialMap):
     distinct: bool
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
-        """Return the terms of rows."""
         return np.concatenate(self._products(X), axis=1)
 
     def _products(self, X: Matrix) -> list[Matrix]:
@@ -77,7 +73,6 @@ class Monomials(PolynomialMap):
         ]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """Return the new index of each term."""
         index = {factors: i for i, factors in enumerate(self._factors(inputs))}
         moved = [tuple(sorted(int(at[j]) for j in factors)) for factors in self._factors(len(at))]
         return np.array([index[factors] for factors in moved], dtype=np.intp)
@@ -93,11 +88,9 @@ class Polynomial(Monomials):
 
     @property
     def text(self) -> str:
-        """Name of the map, with the order."""
         return f"poly{self.order}"
 
     def count(self, inputs: int) -> int:
-        """Return the number of monomials."""
         return terms(inputs, self.order, reduced=False) - 1
 
 
@@ -111,11 +104,9 @@ class Interactions(Monomials):
 
     @property
     def text(self) -> str:
-        """Name of the map, with the order if it is not 2."""
         return "interactions" if self.order == 2 else f"interactions{self.order}"
 
     def count(self, inputs: int) -> int:
-        """Return the number of products."""
         return sum(comb(inputs, k) for k in range(1, self.order + 1))
 
 
@@ -127,15 +118,12 @@ class ReducedPolynomial(PolynomialMap):
 
     @property
     def text(self) -> str:
-        """Name of the map, with the order."""
         return f"rm{self.order}"
 
     def count(self, inputs: int) -> int:
-        """Return the number of powers and products."""
         return terms(inputs, self.order, reduced=True) - 1
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
-        """Return the terms of rows."""
         s = X.sum(axis=1, keepdims=True)
         powers, sums, products = [X], [s], []
         for k in range(2, self.order + 1):
@@ -145,7 +133,6 @@ class ReducedPolynomial(PolynomialMap):
         return np.concatenate([*powers, *sums, *products], axis=1)
 
     def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
-        """Return the gradient of Σ_t G_t term_t."""
         r, size, s = self.order, X.shape[1], X.sum(axis=1, keepdims=True)
         ends = np.cumsum([*[size] * r, r, *[size] * (r - 1)])[:-1]
         parts = np.split(G, ends, axis=1)
@@ -168,7 +155,6 @@ class ReducedPolynomial(PolynomialMap):
         return result + [f"{name} {_power('Σ', k)}" for k in range(1, r) for name in names]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """Return the new index of each term."""
         r = self.order
         powers = [k * inputs + at for k in range(r)]
         sums = np.arange(r, dtype=np.intp) + r * inputs

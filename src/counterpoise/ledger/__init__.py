@@ -10,9 +10,9 @@
 Needs the extra ``cli``: ``pip install 'counterpoise[cli]'``.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from counterpoise.public_names import resolve
+from counterpoise.public_names import lazy_names
 
 if TYPE_CHECKING:
     from counterpoise.ledger.backtest import Backtest, BacktestSetting
@@ -42,12 +42,4 @@ _MODULES = {
     "Weights": "jackknife",
     "payments": "synthetic",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name at its first use."""
-    return resolve(__name__, _MODULES, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

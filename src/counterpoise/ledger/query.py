@@ -11,7 +11,7 @@ import numpy as np
 from counterpoise.arrays import Counts, Flags, Matrix, Vector, one_thread
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.state import LearningConfig, State
-from counterpoise.errors import DataError, OptionValue, Suggestion
+from counterpoise.errors import DataError, OptionValue, PrecisionError, Suggestion
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.estimators.base import wrap
 from counterpoise.ledger import time_buckets
@@ -29,11 +29,14 @@ from counterpoise.ledger.cells import (
 )
 from counterpoise.ledger.metadata import LedgerMetadata
 from counterpoise.ledger.storage import Digest, File
+from counterpoise.moments.downdate import UNTRACKED_HASH
 from counterpoise.moments.moments import Moments
 from counterpoise.moments.resize import select_features
 from counterpoise.solver.imputation import MeanImputation
 
 MAX_HALF_LIVES = 1000.0  # age of a row beyond which its weight does not decrease
+SECONDS_PER_LABEL = 1 << 40  # more than between any two times
+MAX_DIFFERENCE_ERROR = 2e-15  # relative error of a difference: a few roundings, as of a sum
 MAX_TOTAL_ERROR = 1e-9  # relative difference between a total and the sum of its cells
 
 
@@ -176,6 +179,12 @@ def require_whole(start: Counts, stop: Counts, point: int, option: str) -> None:
         raise DataError((OptionValue(option), f"{text}cut; name {a} or {b}"))
 
 
+def _bucket_keys(heads: BucketIndex) -> Counts:
+    """Return one number for the class and the start of each cell."""
+    key: Counts = heads["label"] * SECONDS_PER_LABEL + heads["start"]
+    return key
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """Metadata and cells of one state of a ledger, within a transaction that reads."""
@@ -221,6 +230,40 @@ class Snapshot:
     def moments(self, selection: Selection) -> Moments:
         """Return the moments of a selection; some cells are in memory at a time."""
         heads, weight = self._select(selection)
+        difference = self._subtract_others(selection, heads, weight)
+        return self._sum(heads, weight) if difference is None else difference
+
+    def _subtract_others(
+        self, selection: Selection, heads: BucketIndex, weight: Vector
+    ) -> Moments | None:
+        """Return totals minus the cells of other segments, to read fewer cells of most segments.
+
+        None if these are not fewer, or if the difference would lose digits.
+        """
+        segments, index = selection.segments(self.metadata), self.index
+        if segments.all() or 2 * segments.sum() <= len(segments):
+            return None
+        bucket, first = np.unique(_bucket_keys(heads), return_index=True)
+        parts = []
+        for every in (index.totals, pick(index.cells, ~segments[index.cells["segment"]])):
+            at = np.searchsorted(bucket, _bucket_keys(every)).clip(max=len(bucket) - 1)
+            shared = bucket[at] == _bucket_keys(every)
+            parts.append((pick(every, shared), weight[first][at[shared]]))
+        if sum(len(some) for some, _ in parts) >= len(heads):
+            return None
+        try:
+            whole, others = (self._sum(*part) for part in parts)
+            result = whole.subtract(others)
+        except PrecisionError:
+            return None
+        if result.relative_error().max(initial=0.0) > MAX_DIFFERENCE_ERROR:
+            return None
+        if (weight != 1.0).any():
+            result.row_hashes[result.n > 0] = UNTRACKED_HASH
+        return result
+
+    def _sum(self, heads: BucketIndex, weight: Vector) -> Moments:
+        """Return the sum of cells or totals with weights (m,)."""
         d = self.index.d
         anchor = self.file.block(heads[np.sort(heaviest(heads))]).anchor(d)
         result = Moments(self.metadata.label_array(), anchor)
@@ -263,7 +306,8 @@ class Snapshot:
         require_no_rows(options)
         at = np.flatnonzero(moments.nonconstant_weight[:, 0].any(axis=0))
         model: BalancedRidgeClassifier = self.wrap(moments, at, options)
-        model.names_ = [self.metadata.names[j] for j in at]
+        names = self.metadata.names
+        model.names_ = [names[j] for j in at]
         model.selection_ = selection
         return model
 

@@ -17,9 +17,8 @@ import json
 import os
 import socket
 import sqlite3
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -146,20 +145,14 @@ class File:
     @contextmanager
     def exclusive(self, wait: float) -> Iterator[None]:
         """Lock out other writers; wait this many seconds for them before an error names them."""
-        end = time.monotonic() + wait
-        while True:
-            lock = lock_file(self.path)
+        with ExitStack() as stack:
             try:
-                lock.__enter__()
-                break
+                stack.enter_context(lock_file(self.path, wait))
             except BusyError:
-                if time.monotonic() >= end:
-                    raise BusyError(
-                        f"{self.path} is being written by {self._writer()}; waited {wait:g} "
-                        "seconds; try again when it has ended"
-                    ) from None
-                time.sleep(0.05)
-        try:
+                raise BusyError(
+                    f"{self.path} is being written by {self._writer()}; waited {wait:g} seconds; "
+                    "try again when it has ended"
+                ) from None
             self._close_if_removed()
             self._make()
             who = f"process {os.getpid()} on {socket.gethostname()}"
@@ -167,8 +160,6 @@ class File:
             with self.writing():
                 self.put("writer", json.dumps({"who": who, "since": since}))
             yield
-        finally:
-            lock.__exit__(None, None, None)
 
     @contextmanager
     def writing(self) -> Iterator[None]:

@@ -96,7 +96,6 @@ class ACOG(OnlineClassifier):
         return negative / positive
 
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`OnlineClassifier.step`."""
         s.n[int(y > 0)] += 1.0
         rho = 1.0
         if y > 0:

@@ -54,7 +54,6 @@ class AROW(OnlineClassifier):
         self.fit_intercept = fit_intercept
 
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`OnlineClassifier.step`."""
         loss = 1.0 - y * (s.w @ x)
         if loss <= 0:
             return False

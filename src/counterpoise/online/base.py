@@ -38,6 +38,7 @@ from counterpoise.modelfile.engines import (
     options_of,
 )
 from counterpoise.modelfile.values import labels_of, plain_labels
+from counterpoise.public_names import document_like
 
 Loop = tuple[Any, list[float]]  # the compiled loop of a rule, and its parameters
 ARRAYS = ("w", "S", "z", "n", "stored")
@@ -193,14 +194,14 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     # Public methods.
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> OnlineClassifier:
-        """Learn from these rows alone, in one pass in the given order.
+        """Learn from these rows of two classes alone, in one pass in the given order.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
             The rows.
         y : array-like of shape (n,)
-            Their labels, two different ones.
+            Their labels.
 
         Returns
         -------
@@ -209,6 +210,7 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         self._fit(X, y, None)
         return self
 
+    @document_like(fit)
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
     ) -> OnlineClassifier:
@@ -216,20 +218,13 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            The rows.
-        y : array-like of shape (n,)
-            Their labels.
         classes : array-like of shape (2,), optional
             Both labels; needed by the first call unless y holds both.
-
-        Returns
-        -------
-        self
         """
         self._partial_fit(X, y, classes, None)
         return self
 
+    @document_like(partial_fit)
     def progressive_scores(
         self, X: ArrayLike, y: ArrayLike, delay: int = 0, classes: ArrayLike | None = None
     ) -> Vector:
@@ -237,14 +232,8 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            The rows, in order.
-        y : array-like of shape (n,)
-            Their labels.
         delay : int, default=0
             The label of a row arrives this many rows after it. In the end all are learned.
-        classes : array-like of shape (2,), optional
-            Both labels; needed by the first call unless y holds both.
 
         Returns
         -------
@@ -278,18 +267,9 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         scores: Vector = rows @ self.coef_[0] + self.intercept_[0]
         return scores
 
+    @document_like(decision_function)
     def predict(self, X: ArrayLike) -> Labels:
-        """Return labels: the second of ``classes_`` where the score is 0 or more.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
+        """Return labels: the second of ``classes_`` where the score is 0 or more."""
         positive = self.decision_function(X) >= 0.0
         labels: Labels = self.classes_[positive.astype(np.intp)]
         return labels
@@ -440,7 +420,6 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     # Model files.
 
     def _contents(self) -> Contents:
-        """Return the contents of a file for this rule."""
         self._require_fitted()
         self._require_same_shape()
         s, names = self._state, self.__dict__.get("feature_names_in_")
@@ -455,7 +434,6 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
 
     @classmethod
     def _from_contents(cls, contents: Contents) -> Any:
-        """Return the rule of an untrusted file."""
         result = cls(**options_of(contents.options, cls().get_params()))
         try:
             result._check()

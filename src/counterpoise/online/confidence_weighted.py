@@ -98,7 +98,6 @@ class ConfidenceWeighted(OnlineClassifier):
         return s
 
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`OnlineClassifier.step`."""
         phi, m, Sx = quantile(self.eta), y * float(s.w @ x), covariance_times(s.S, x)
         v = float(x @ Sx)
         if self.form == "variance":
@@ -126,7 +125,6 @@ class ConfidenceWeighted(OnlineClassifier):
 
     @classmethod
     def _from_contents(cls, contents: Contents) -> Any:
-        """Return the rule of an untrusted file."""
         result = super()._from_contents(contents)
         mantissa = np.frexp(contents.arrays["z"])[0]
         check_file(bool(np.isin(mantissa, (0.0, 0.5)).all()), "a unit that is not a power of two")
@@ -196,7 +194,6 @@ class SoftConfidenceWeighted(OnlineClassifier):
         return quantile(ETA[self.variant] if self.eta is None else self.eta)
 
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`OnlineClassifier.step`."""
         phi, m, Sx = self._phi(), y * float(s.w @ x), covariance_times(s.S, x)
         v = float(x @ Sx)
         if v <= MIN_VARIANCE or m >= phi * sqrt(v):

@@ -64,7 +64,6 @@ class NRRLS(OnlineClassifier):
         return bool(np.isfinite(s.S).all())
 
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`OnlineClassifier.step`."""
         k = int(y > 0)
         P, S, z = s.S[0].T, s.S[1 + k], s.z[k]
         # n^k ← n^k + 1, β = 1/n^k of the arriving class (the printed β of the other is 0/0)

@@ -43,7 +43,6 @@ class PassiveAggressive(OnlineClassifier):
         self.fit_intercept = fit_intercept
 
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`OnlineClassifier.step`."""
         loss = 1.0 - y * float(s.w @ x)
         if loss <= 0:
             return False

@@ -36,7 +36,6 @@ class Perceptron(OnlineClassifier):
         self.fit_intercept = fit_intercept
 
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`OnlineClassifier.step`."""
         f = float(s.w @ x)
         mistake = y * f <= 0 if self.ties == "strict" else (f >= 0) != (y > 0)
         if mistake:

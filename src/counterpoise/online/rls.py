@@ -97,7 +97,6 @@ class ARRLS(OnlineClassifier):
         self.fit_intercept = fit_intercept
 
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`OnlineClassifier.step`."""
         k = int(y > 0)
         s.n[k] += 1.0
         omega = s.n.sum() / (2.0 * s.n[k]) if self.weighting == "balanced" else 1.0 / s.n[k]
@@ -155,7 +154,6 @@ class IRRLS(OnlineClassifier):
         return s
 
     def step(self, s: State, x: Vector, y: float) -> bool:
-        """Learn one row; see :meth:`OnlineClassifier.step`."""
         self._reserve(s, np.array([y]))
         k = int(y > 0)
         m = int(s.n[k])

@@ -7,11 +7,9 @@ differs: its size is the number of the next batch, and its hash is the id of the
 from __future__ import annotations
 
 import os
-import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +21,7 @@ from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.parameters import parse_ridge_parameters
 from counterpoise.engine.progressive_calibration import SORTED
 from counterpoise.engine.ridge import RidgeModel
-from counterpoise.errors import BusyError, DataError
+from counterpoise.errors import DataError
 from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.readers.chunk import ReadPosition
 from counterpoise.solver.imputation import MeanImputation
@@ -109,7 +107,7 @@ class ModelSink:
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Learn a micro-batch."""
-        with _wait_for_lock(self.path):
+        with lock_file(self.path, LOCK_TIMEOUT_SECONDS):
             model, query_id = self._open(), _query_id(batch)
             record = model.records.get(self.key, Record())
             if self.key in model.records and not self._is_next(record.mark, query_id, number):
@@ -194,19 +192,3 @@ def _query_id(batch: DataFrame) -> str:
     """Return the id of the query, the same after each restart; empty outside of a stream."""
     context = batch.sparkSession.sparkContext
     return context.getLocalProperty("sql.streaming.queryId") or ""
-
-
-@contextmanager
-def _wait_for_lock(path: str) -> Iterator[None]:
-    """Lock a file, after another process has released it."""
-    deadline, lock = time.monotonic() + LOCK_TIMEOUT_SECONDS, ExitStack()
-    while True:
-        try:
-            lock.enter_context(lock_file(path))
-            break
-        except BusyError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-    with lock:
-        yield
