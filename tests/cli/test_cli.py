@@ -237,7 +237,7 @@ def test_bad_rows_leave_the_model_file_as_it_was(run):
     frame.loc[150, "amount"] = "a lot"
     frame.to_csv("u.csv", index=False)
     done = learn_table(run, files=["u.csv"], code=2)
-    assert "u.csv, row 151: column 'amount' holds 'a lot', which is not a number" in done.err
+    assert "u.csv, row 151: column 'amount' contains 'a lot', which is not a number" in done.err
     assert content() == before
     assert sorted(p.name for p in Path().iterdir()) == [MODEL, "t.csv", "u.csv"]
 

@@ -549,7 +549,7 @@ def test_the_tracked_pages_follow_from_the_tracked_tables(experiments, tmp_path)
 def test_results_of_other_settings_are_not_mixed(paper, quick):
     done = paper(quick, "table3", "--stratified")
     assert done.returncode == 2
-    assert "holds results of other settings (stratified was False)" in done.stderr
+    assert "contains results of other settings (stratified was False)" in done.stderr
 
 
 def test_a_stage_says_what_it_needs(paper, tmp_path):

@@ -481,7 +481,7 @@ def relabel(
     """
     reading, condition, labels = input.reading(), opt.parse_where(where), correct.labels or []
     if not labels and condition is None:
-        raise DataError("name the rows that have the wrong label with --where")
+        raise DataError("missing --where; name the rows that have the wrong label")
     if bool(labels) == (new_label is not None):
         raise DataError("relabel requires either --new-label or --labels")
     if len(labels) > 1:

@@ -358,7 +358,7 @@ def parse_feature_map(text: str) -> str:
     if auto == "auto":
         return f"auto:{os.path.join(os.curdir, path)}" if colon else text
 
-    from counterpoise.feature_maps.fitted import map_of
+    from counterpoise.feature_maps.fitted import PYTHON_MAPS, map_of
 
     try:
         return map_of(text).text
@@ -367,7 +367,10 @@ def parse_feature_map(text: str) -> str:
             return text
         if text.endswith(".safetensors") or os.path.isfile(text):
             return os.path.join(os.curdir, text)
-        raise DataError(f"--feature-map: {str(error).removeprefix('feature_map=')}") from None
+        problem = (
+            str(error).removeprefix("feature_map=").replace(PYTHON_MAPS, "auto or a model file")
+        )
+        raise DataError(f"--feature-map: {problem}") from None
 
 
 @dataclass

@@ -37,7 +37,7 @@ def why_no_standard_errors(scores: Scores, moments: Moments, options: Options) -
     if scores.fixed is not None:
         return "No standard errors: terms of a map are not normal, even where the features are."
     if options.decay.is_active:
-        return "No standard errors: with half_life it is not known how many rows are remembered."
+        return "No standard errors: with half_life the number of remembered rows is undefined."
     seen = scores.classes.seen
     if seen.sum() < 2 or float(moments.n[scores.classes.slots[seen]].min()) < 3.0:
         return "No standard errors: they take two classes of at least three rows each."
