@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 from check_docs import PUBLIC
+from docutils import nodes
 
 ROOT = Path(__file__).parents[2]
 MADE = ROOT / "docs" / "made"
@@ -146,6 +147,13 @@ def without_fonts(app, name, source):
     )
 
 
+def strip_blocks(app, doctree):
+    """Remove the empty line at the end of examples, which doctest needs and readers do not."""
+    for block in doctree.findall(nodes.literal_block):
+        block.rawsource = block.rawsource.rstrip()
+        block[:] = [nodes.Text(block.rawsource)]
+
+
 def lead_home(app, error):
     """Let the root of the site lead to its first page, which is a document of the repository."""
     if error is None and app.builder.name == "html":
@@ -156,5 +164,6 @@ def setup(app):
     """Let Sphinx write the pages before it looks for any."""
     app.connect("config-inited", write)
     app.connect("source-read", without_fonts)
+    app.connect("doctree-read", strip_blocks)
     app.connect("build-finished", lead_home)
     return {"parallel_read_safe": True}
