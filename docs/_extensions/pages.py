@@ -14,9 +14,9 @@ MADE = ROOT / "docs" / "made"
 
 BENCHMARKS = """# Benchmarks
 
-Speed is measured as a ratio to a peer or to bare BLAS in the same run, and taken from the best of
-several rounds that take turns. Long proofs are here too. `make bench` and `make prove` run them
-all. A command below writes its page.
+Speed is measured as a ratio to a peer or to bare BLAS in the same run. Each figure is the best of
+several interleaved rounds. Long tests of correctness and accuracy are listed, too. `make bench` and
+`make prove` run all of them. The command next to a page writes it.
 
 | page | command |
 |---|---|
@@ -31,7 +31,7 @@ all. A command below writes its page.
 
 COMMANDS = """# Every option
 
-What `--help` says, of each command. [The command line](../commands/index.md) has examples of each.
+The `--help` text of each command. The [command line](../commands/index.md) pages have examples.
 
 {sections}
 """
@@ -47,7 +47,7 @@ HOME = """<!DOCTYPE html>
 API = """API
 ===
 
-Everything that users call. What is not here is private, and may change at any time.
+All public classes and functions. Everything else is private, and may change at any time.
 """
 
 
@@ -117,13 +117,13 @@ def reference():
         lines = [f"## {path}", "", text.replace("\0", "\n\n"), "", "| option | |", "|---|---|"]
         for option in command.get_params(inner):
             record = option.get_help_record(inner)
-            names = option.opts if record is None else [record[0]]
-            said = getattr(option, "help", None) if record is None else record[1]
+            names = option.opts if record is None else [re.sub(r" <.*>$", "", record[0])]
+            words = getattr(option, "help", None) if record is None else record[1]
             if getattr(option, "hidden", False) or not names:
                 continue
             cells = [
                 " ".join(str(cell or "").split()).replace("|", "\\|")
-                for cell in (f"`{', '.join(names)}`", said)
+                for cell in (f"`{', '.join(names)}`", words)
             ]
             lines.append(f"| {cells[0]} | {cells[1]} |")
         sections.append("\n".join(lines))
