@@ -736,7 +736,7 @@ def test_missing_categories_and_weights(spark):
     model = fit(frame.drop("w"), "y", missing="indicate", categories=given)
     assert model.feature_names_in_.tolist() == ["c=a", "c=b", "c is missing"]
     lacking = frame.withColumn("w", when(col("c") == "b", None).otherwise(col("w")))
-    with pytest.raises(DataError, match="a missing weight cannot be filled in"):
+    with pytest.raises(DataError, match="a missing weight cannot be imputed"):
         fit(lacking, "y", {"w": "weight"}, missing="indicate")
 
 

@@ -102,7 +102,7 @@ def require_value(
 ) -> None:
     """Raise if a label or a weight is missing in a row that is not dropped."""
     if columns.uses_indicators:
-        problem = f"no {role} in column {name!r}, and a missing {role} cannot be filled in"
+        problem = f"no {role} in column {name!r}, and a missing {role} cannot be imputed"
         remedies = [Suggestion("drop the row")]
         if role != "label":
             remedies.append(Suggestion("use {}", "missing", "drop"))
