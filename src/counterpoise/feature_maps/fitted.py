@@ -123,7 +123,7 @@ class FittedMap:
     mean, deviation : ndarray of shape (l,)
         Of the features when the map was fitted.
     drawn : ndarray of shape (q, l)
-        Random numbers of the map, or what it found in rows.
+        Random numbers of the map, or values from the rows that fitted it.
     first : int
         Number of features when the map was fitted.
     missing : tuple of (int, int, bool)
