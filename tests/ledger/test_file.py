@@ -253,7 +253,7 @@ def test_buckets_finer_than_the_data_are_refused(tmp_path):
         ({"where": {"country": {"but": "DE"}}}, "write {'not': values}"),
         ({"half_life": "soon"}, "half_life must be a number of days, or a time such as 12h"),
         ({"half_life": 0}, "must be a number of days"),
-        ({"scale": "minmax"}, "use one of 'standard', None"),
+        ({"scale": "minmax"}, "scale must be 'standard' or None"),
         ({"feature_map": "poly2"}, "maps rows, which a ledger does not store"),
     ],
 )
