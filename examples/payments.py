@@ -1,4 +1,4 @@
-"""Write payments.csv, the small stream of the documents: 600 payments, 5% of them frauds."""
+"""Write payments.csv, the small stream of the documents: 600 payments, 4% of them frauds."""
 
 import csv
 import sys

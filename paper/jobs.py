@@ -83,7 +83,7 @@ class Settings:
         if note.exists() and (before := json.loads(note.read_text())) != mine:
             other = [f"{k} was {before.get(k)!r}" for k in mine if before.get(k) != mine[k]]
             raise ValueError(
-                f"{self.out} holds results of other settings ({'; '.join(other)[:300]}); give "
+                f"{self.out} contains results of other settings ({'; '.join(other)[:300]}); give "
                 "another folder with --out"
             )
         with atomic_write(note, note.name) as file:

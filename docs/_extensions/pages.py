@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 from check_docs import PUBLIC
+from docutils import nodes
 
 ROOT = Path(__file__).parents[2]
 MADE = ROOT / "docs" / "made"
@@ -13,9 +14,9 @@ MADE = ROOT / "docs" / "made"
 
 BENCHMARKS = """# Benchmarks
 
-Speed is measured as a ratio to a peer or to bare BLAS in the same run, and taken from the best of
-several rounds that take turns. Long proofs are here too. `make bench` and `make prove` run them
-all. A command below writes its page.
+Speed is measured as a ratio to a peer or to bare BLAS in the same run. Each figure is the best of
+several interleaved rounds. Long tests of correctness and accuracy are listed, too. `make bench` and
+`make prove` run all of them. The command next to a page writes it.
 
 | page | command |
 |---|---|
@@ -30,7 +31,7 @@ all. A command below writes its page.
 
 COMMANDS = """# Every option
 
-What `--help` says, of each command. [The command line](../commands/index.md) has examples of each.
+The `--help` text of each command. The [command line](../commands/index.md) pages have examples.
 
 {sections}
 """
@@ -46,7 +47,7 @@ HOME = """<!DOCTYPE html>
 API = """API
 ===
 
-Everything that users call. What is not here is private, and may change at any time.
+All public classes and functions. Everything else is private, and may change at any time.
 """
 
 
@@ -116,13 +117,13 @@ def reference():
         lines = [f"## {path}", "", text.replace("\0", "\n\n"), "", "| option | |", "|---|---|"]
         for option in command.get_params(inner):
             record = option.get_help_record(inner)
-            names = option.opts if record is None else [record[0]]
-            said = getattr(option, "help", None) if record is None else record[1]
+            names = option.opts if record is None else [re.sub(r" <.*>$", "", record[0])]
+            words = getattr(option, "help", None) if record is None else record[1]
             if getattr(option, "hidden", False) or not names:
                 continue
             cells = [
                 " ".join(str(cell or "").split()).replace("|", "\\|")
-                for cell in (f"`{', '.join(names)}`", said)
+                for cell in (f"`{', '.join(names)}`", words)
             ]
             lines.append(f"| {cells[0]} | {cells[1]} |")
         sections.append("\n".join(lines))
@@ -146,6 +147,13 @@ def without_fonts(app, name, source):
     )
 
 
+def strip_blocks(app, doctree):
+    """Remove the empty line at the end of examples, which doctest needs and readers do not."""
+    for block in doctree.findall(nodes.literal_block):
+        block.rawsource = block.rawsource.rstrip()
+        block[:] = [nodes.Text(block.rawsource)]
+
+
 def lead_home(app, error):
     """Let the root of the site lead to its first page, which is a document of the repository."""
     if error is None and app.builder.name == "html":
@@ -156,5 +164,6 @@ def setup(app):
     """Let Sphinx write the pages before it looks for any."""
     app.connect("config-inited", write)
     app.connect("source-read", without_fonts)
+    app.connect("doctree-read", strip_blocks)
     app.connect("build-finished", lead_home)
     return {"parallel_read_safe": True}

@@ -1,13 +1,13 @@
 """
-Maps and their boundaries, along the stream
-===========================================
+Feature maps and their boundaries along a stream
+================================================
 
-``features=`` maps the inputs before they are summed: the model stays exact, and its boundary
-bends. Watch three boundaries while two moons, one of them rare, arrive row by row.
+``feature_map=`` maps the features before the moments are computed. The model stays exact, and its
+boundary becomes nonlinear. The animation shows three boundaries while the rows of two moons arrive.
 """
 
 # %%
-# Two moons, 10% of the rows in the smaller one.
+# Two moons. The smaller one has 10% of the rows.
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.animation import FuncAnimation
@@ -26,7 +26,7 @@ models = {
 }
 
 # %%
-# A frame for each 80 rows: the rows so far, and where each model draws the line.
+# One frame for every 80 rows: the rows so far, and the boundary of each model.
 u, v = np.meshgrid(np.linspace(-1.8, 2.8, 80), np.linspace(-1.3, 1.8, 60))
 grid = np.column_stack([u.ravel(), v.ravel()])
 fig, axes = plt.subplots(1, 4, figsize=(10, 2.6), layout="constrained", sharey=True)

@@ -1,10 +1,10 @@
 """
-A threshold by what mistakes cost
-=================================
+A threshold from the costs of mistakes
+======================================
 
-A missed fraud costs its amount; a false alarm costs a phone call. Given the probability under the
-stream's own frequencies, the cheapest decision needs no search for a threshold, and each payment
-can have its own price.
+A missed fraud costs its amount, and a false alarm costs a phone call. With stream probabilities the
+cheapest decision follows from the costs. A search for a threshold is not needed, and each payment
+can have its own cost.
 """
 
 # %%
@@ -30,8 +30,8 @@ later = slice(10 * day, None)
 p, y, amount = np.concatenate(predicted)[later], y[later], amount[later]
 
 # %%
-# What every threshold would have cost, if a miss cost 100 and a false alarm 4. The vertical line is
-# the threshold by cost, alarm / (alarm + miss), which is fixed before the first label comes.
+# The cost of every threshold, if a miss costs 100 and a false alarm 4. The vertical line is the
+# threshold by cost, alarm / (alarm + miss). It is determined before the first label comes.
 miss, alarm = 100.0, 4.0
 curve = cost_curve(y, p, miss=miss, alarm=alarm)
 price = alarm / (alarm + miss)
@@ -46,8 +46,8 @@ plt.show()
 print(f"by price {curve.at(price):,.0f}, in hindsight at best {curve.least:,.0f}")
 
 # %%
-# If a missed fraud costs its own amount, a small payment is not worth the call at a probability at
-# which a large one is. No single threshold can express that, not even the best in hindsight.
+# If a missed fraud costs its own amount, a large payment is worth a call at a lower probability
+# than a small one. A single threshold cannot express that, even if it is chosen afterwards.
 own = cost_curve(y, p, miss=amount, alarm=alarm)
 alerts = should_alert(p, amount, alarm)
 spent = amount[(y == 1) & ~alerts].sum() + alarm * (alerts & (y == 0)).sum()

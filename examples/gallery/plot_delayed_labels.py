@@ -2,14 +2,14 @@
 Labels that come late, and change
 =================================
 
-A fraud is reported weeks after the payment, and some reports turn out to be wrong. Score first;
-learn when the label comes; if it is revised, unlearn the row with the old label and learn it with
-the new one. The result is the model of the present labels, to rounding.
+A fraud is reported weeks after the payment, and some reports are wrong. Score the payment first,
+and learn it when its label comes. If the label is revised, unlearn the row with the old label and
+learn it with the new one. The result equals a model of the present labels, up to rounding.
 """
 
 # %%
-# Labels come after 1 to 1,000 payments. Half of the large payments that are innocent are reported
-# all the same, which is revised 500 payments later.
+# Labels come after 1 to 1,000 payments. Half of the large honest payments are reported as frauds by
+# mistake. These labels are revised 500 payments later.
 import heapq
 
 import matplotlib.pyplot as plt

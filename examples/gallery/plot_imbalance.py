@@ -2,13 +2,13 @@
 From 1:1 to 1:10,000
 ====================
 
-A classifier that counts every row alike unlearns the rare class as it gets rarer. Balanced weights
-keep both recalls level, as long as there are rows of the rare class to learn from.
+A classifier with equal weights for all rows predicts the rare class less often as it gets rarer.
+Balanced weights keep both recalls at one level, as long as the rare class has enough rows.
 """
 
 # %%
-# The same two clouds of points throughout; only their share changes. Each model learns 200,000 rows
-# in chunks, and is tested on as many rows of either class.
+# Both classes have the same distribution in every stream, and only their frequencies change. Each
+# model learns 200,000 rows in chunks. The test set has equally many rows of each class.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import SGDClassifier

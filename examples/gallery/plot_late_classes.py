@@ -2,9 +2,8 @@
 Classes and features that come late
 ===================================
 
-A new kind of fraud, a sensor that is added in March: nothing has to be announced. A class that
-comes late is learned from its first row, and a feature that comes late is as if it had been
-there, at zero, from the start.
+A new kind of fraud or a new sensor does not have to be announced. A late class is learned from its
+first row. A late feature counts as 0 in all earlier rows, so the model stays exact.
 """
 
 # %%

@@ -40,7 +40,7 @@ ax.legend(ncols=3)
 plt.show()
 
 # %%
-# What moved on the days of the strongest alarms, and in which class.
+# The features that moved most on the days of the strongest alarms, and their classes.
 strongest = sorted(range(len(days)), key=lambda g: -abs(drift.z[g] * drift.alarm[g]).max())[:4]
 for g in sorted(strongest):
     moves = drift.largest_shifts(g, 2)

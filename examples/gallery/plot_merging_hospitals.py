@@ -22,7 +22,7 @@ train, test = order[::2], order[1::2]
 hospitals = np.split(train, [30, 90, 190])
 
 # %%
-# Each learns alone; the fifth is the merger of all.
+# Four models of one hospital each. The fifth is the merger of all.
 alone = [BalancedRidgeClassifier().fit(X[rows], y[rows]) for rows in hospitals]
 merged = BalancedRidgeClassifier().fit(X[hospitals[0]], y[hospitals[0]])
 for model in alone[1:]:

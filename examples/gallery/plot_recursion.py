@@ -2,14 +2,14 @@
 Drift of the recursion
 ======================
 
-The paper's recursion carries an inverse from row to row. Where features are far from zero, as
-years and amounts are, rounding in the first rows costs digits, and no later row brings them back;
-a little farther, and it gives up. Sums about a moving centre lose next to none. Both are compared
-with a batch solution of the same rows.
+The paper's recursion propagates an inverse from row to row. If features are far from zero, such as
+years and amounts, rounding in the first rows costs digits that later rows do not restore. Farther
+from zero, the recursion fails. Moments about a moving center lose almost no digits. Both are
+compared with a batch solution of the same rows.
 """
 
 # %%
-# One feature of twelve lies farther and farther from zero. Each model learns 4,000 rows once.
+# One of twelve features moves away from zero, step by step. Each model learns 4,000 rows once.
 import matplotlib.pyplot as plt
 import numpy as np
 

@@ -281,7 +281,7 @@ def figure(height: float = 3.4) -> tuple[Figure, Any]:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
-            "plots need matplotlib: pip install 'counterpoise[plots]'", name="matplotlib"
+            "plots require matplotlib: pip install 'counterpoise[plots]'", name="matplotlib"
         ) from error
     made = Figure(figsize=(5.2, height), layout="constrained")
     axes = made.add_subplot()

@@ -122,7 +122,7 @@ def refuse_large(size: Vector, names: Names | None = None) -> None:
     """Raise for the largest feature, given the size of each."""
     column = int(size.argmax())
     raise ValueError(
-        f"{feature_name(column, names)} holds values beyond {MAX_ABS_VALUE:g}, whose squares "
+        f"{feature_name(column, names)} contains values beyond {MAX_ABS_VALUE:g}, whose squares "
         "would overflow; divide the feature by a constant first"
     )
 
@@ -168,7 +168,9 @@ def jobs(value: Any) -> int:
     if value is None:
         return 1
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value == 0:
-        raise ValueError(f"n_jobs={value!r} must be None, a number of threads, or -1 for all cores")
+        raise ValueError(
+            f"n_jobs must be None, a number of threads, or -1 for all cores; got {value!r}"
+        )
     from joblib import effective_n_jobs
 
     return int(effective_n_jobs(int(value)))
@@ -262,7 +264,7 @@ def require_positive(estimator: Any, name: str) -> None:
     """Raise unless the parameter is a finite number above 0."""
     value = getattr(estimator, name)
     if not (_is_number(value) and value > 0):
-        raise ValueError(f"{name}={value!r} must be a finite number above 0")
+        raise ValueError(f"{name} must be a finite number above 0; got {value!r}")
 
 
 def require_nonnegative(estimator: Any, name: str, otherwise: str) -> None:
@@ -270,7 +272,7 @@ def require_nonnegative(estimator: Any, name: str, otherwise: str) -> None:
     value = getattr(estimator, name)
     if not (_is_number(value) and value >= 0):
         raise ValueError(
-            f"{name}={value!r} must be a finite number that is not negative, {otherwise}"
+            f"{name} must be a finite number that is not negative, {otherwise}; got {value!r}"
         )
 
 
@@ -278,22 +280,24 @@ def require_between(estimator: Any, name: str, low: float, high: float) -> None:
     """Raise unless the parameter is a number strictly between two bounds."""
     value = getattr(estimator, name)
     if not (_is_number(value) and low < value < high):
-        raise ValueError(f"{name}={value!r} must be a finite number above {low} and below {high}")
+        raise ValueError(
+            f"{name} must be a finite number above {low} and below {high}; got {value!r}"
+        )
 
 
 def require_one_of(estimator: Any, name: str, choices: tuple[Any, ...]) -> None:
     """Raise unless the parameter is one of the choices."""
     value = getattr(estimator, name)
     if not any(value is choice or value == choice for choice in choices):
-        listed = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name}={value!r} is not known; use one of {listed}")
+        *first, last = map(repr, choices)
+        raise ValueError(f"{name} must be {', '.join(first)} or {last}; got {value!r}")
 
 
 def check_bool(estimator: Any, name: str) -> None:
     """Raise unless the parameter is True or False."""
     value = getattr(estimator, name)
     if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name}={value!r} must be True or False")
+        raise ValueError(f"{name} must be True or False; got {value!r}")
 
 
 def check_label_dict(estimator: Any, name: str, otherwise: str = "") -> None:
@@ -303,10 +307,10 @@ def check_label_dict(estimator: Any, name: str, otherwise: str = "") -> None:
         return
     if not isinstance(value, Mapping):
         wanted = f"{otherwise}, " if otherwise else ""
-        raise ValueError(f"{name}={value!r} must be {wanted}a dict of label: number, or None")
+        raise ValueError(f"{name} must be {wanted}a dict of label: number, or None; got {value!r}")
     for label, number in value.items():
         if not (_is_number(number) and number > 0):
-            raise ValueError(f"{name}[{label!r}] is {number!r}; it must be a finite number above 0")
+            raise ValueError(f"{name}[{label!r}] must be a finite number above 0; got {number!r}")
 
 
 def _is_number(value: Any) -> bool:

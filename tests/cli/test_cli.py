@@ -237,7 +237,7 @@ def test_bad_rows_leave_the_model_file_as_it_was(run):
     frame.loc[150, "amount"] = "a lot"
     frame.to_csv("u.csv", index=False)
     done = learn_table(run, files=["u.csv"], code=2)
-    assert "u.csv, row 151: column 'amount' holds 'a lot', which is not a number" in done.err
+    assert "u.csv, row 151: column 'amount' contains 'a lot', which is not a number" in done.err
     assert content() == before
     assert sorted(p.name for p in Path().iterdir()) == [MODEL, "t.csv", "u.csv"]
 
@@ -947,7 +947,9 @@ def test_without_the_extra_the_command_says_how_to_get_it():
     code = "import sys; sys.modules['typer'] = None\nfrom counterpoise.cli import main\nmain()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == "counterpoise: the command needs typer: pip install 'counterpoise[cli]'\n"
+    assert (
+        done.stderr == "counterpoise: the command requires typer: pip install 'counterpoise[cli]'\n"
+    )
 
 
 @pytest.mark.slow
@@ -962,7 +964,7 @@ def test_a_report_without_matplotlib_names_the_extra(run):
     )  # fmt: skip
     assert done.returncode == 1
     lines = [line for line in done.stderr.splitlines() if "warning" not in line]
-    assert lines == ["counterpoise: plots need matplotlib: pip install 'counterpoise[plots]'"]
+    assert lines == ["counterpoise: plots require matplotlib: pip install 'counterpoise[plots]'"]
 
 
 def test_a_read_only_folder_is_one_clear_error(run):

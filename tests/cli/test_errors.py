@@ -106,7 +106,7 @@ MISTAKES = [
     ([*LEARN, "--class-weight", "yes=-1"], "LABEL=WEIGHT with weights above 0; got 'yes=-1'"),
     ([*LEARN, "--hash", "country=0"], "--hash must be COLUMN=N with N from 1 to 4,294,967,296"),
     ([*LEARN, "--scale", "minmax"], "--scale must be standard or none; got 'minmax'"),
-    ([*LEARN, "--feature-map", "poly"], "--feature-map: 'poly' is not known; use poly2"),
+    ([*LEARN, "--feature-map", "poly"], "--feature-map: 'poly' is not a feature map; use poly2"),
     ([*LEARN, "--chunk-rows", "0"], "--chunk-rows must be from 1 to 10,000,000; got 0"),
     ([*LEARN, "--seed", "x"], "--seed must be an integer; got 'x'"),
     ([*LEARN, "--class-factor", "yess=2"], "correct it (did you mean 'yes'?), or name all classes"),

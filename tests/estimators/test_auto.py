@@ -205,7 +205,7 @@ def test_a_file_that_cannot_be_is_refused(change):
     [
         ({"candidates": ()}, "one or more maps"),
         ({"candidates": "rm2"}, "one or more maps"),
-        ({"candidates": (LINEAR, "cubic")}, "'cubic', which is not known"),
+        ({"candidates": (LINEAR, "cubic")}, "'cubic', which is not a candidate"),
         ({"candidates": ("rm2", "rm2")}, "a candidate twice"),
         ({"ridges": ()}, "finite numbers above 0"),
         ({"ridges": (1.0, -1.0)}, "finite numbers above 0"),

@@ -144,6 +144,14 @@ def test_nonsense():
         _ = CostSensitiveClassifier().classes_
 
 
+def test_fit_warns_of_costs_of_a_label_that_no_row_has():
+    with pytest.warns(
+        UserWarning, match="costs names the label 'fraud', which no row has"
+    ) as found:
+        CostSensitiveClassifier(costs={"fraud": 20.0}).fit(X, y)
+    assert found[0].filename == __file__
+
+
 def test_a_model_of_events_has_another_way_to_decide_by_costs():
     model = River()
     says = "takes classifiers for arrays, .* in a loop of events counterpoise.evaluate.should_alert"

@@ -426,7 +426,7 @@ def test_numbers_in_another_notation_are_noticed_and_read(run, name):
     pd.DataFrame({"x": x, "y": y}).to_csv("plain.csv", index=False)
     pd.DataFrame({"x": [write(v) for v in x], "y": y}).to_csv("t.csv", index=False)
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL, code=2)
-    assert "column 'x' holds" in done.err
+    assert "column 'x' contains" in done.err
     assert "60 categories look like numbers or dates" in done.err
     assert f"read them with {option}, take them as categories with --categorical x" in done.err
     assert not Path(MODEL).exists()
@@ -468,7 +468,7 @@ def test_a_day_that_does_not_exist_is_an_error(run):
     Path("t.csv").write_text("d,y\n1.3.2024,p\n31.02.2024,q\n")
     more = ["--epoch", "d", "--time-format", "%d.%m.%Y"]
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL, *more, code=2)
-    assert "t.csv, row 2: column 'd' holds '31.02.2024', which is not a date like %d.%m.%Y" in (
+    assert "t.csv, row 2: column 'd' contains '31.02.2024', which is not a date like %d.%m.%Y" in (
         done.err
     )
 
@@ -496,8 +496,8 @@ def test_few_of_them_are_categories_with_a_word(run):
     Path("t.csv").write_text("size,y\n" + '"12,5",p\n"7,5",q\n' * 5)
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL)
     assert (
-        "warning: t.csv: column 'size' holds values such as '12,5', taken as categories; read them "
-        "with --decimal ',', or confirm that with --categorical size" in done.err
+        "warning: t.csv: column 'size' contains values such as '12,5', taken as categories; read "
+        "them with --decimal ',', or confirm that with --categorical size" in done.err
     )
     os.unlink(MODEL)
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL, "--categorical", "size")
@@ -505,7 +505,7 @@ def test_few_of_them_are_categories_with_a_word(run):
     Path("w.csv").write_text("age,y\n" + "31,p\n40,q\nabout 50,p\n" * 5)
     done = run("learn", "w.csv", "--label", "y", "-m", "w.st")
     assert (
-        "warning: w.csv: column 'age' holds values such as '31' and 'about 50', taken as "
+        "warning: w.csv: column 'age' contains values such as '31' and 'about 50', taken as "
         "categories; read them with --numeric age, or confirm that with --categorical age"
         in done.err
     )

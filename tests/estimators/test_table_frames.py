@@ -344,11 +344,14 @@ def changes(frame):
     """A frame with a column whose type changes in mid-stream, and the error about it."""
     text = frame.assign(country=range(len(frame)))
     number = frame.assign(amount="a lot")
-    yield text, "column 'country' holds 0 .type int64., but held text before"
-    yield number, "column 'amount' holds 'a lot', which is not a number"
-    yield frame.assign(at=1.5), "column 'at' holds 1.5 .type double., but held dates before"
-    yield frame.assign(year=True), "column 'year' holds True .type bool., but held numbers before"
-    yield [frame, frame.assign(year="x")], "column 'year' holds values of type"
+    yield text, "column 'country' contains 0 .type int64., but contained text before"
+    yield number, "column 'amount' contains 'a lot', which is not a number"
+    yield frame.assign(at=1.5), "column 'at' contains 1.5 .type double., but contained dates before"
+    yield (
+        frame.assign(year=True),
+        "column 'year' contains True .type bool., but contained numbers before",
+    )
+    yield [frame, frame.assign(year="x")], "column 'year' contains values of type"
     several = frame.assign(country=[1, *["DE"] * (len(frame) - 1)])
     yield several, "column 'country' contains 'DE' .type str. after 1 .type int"
     wild = frame.assign(country=[f"c{i}" for i in range(len(frame))])

@@ -113,7 +113,7 @@ def test_a_bad_date_is_named_by_file_row_and_column(run, command, cell):
     if command == "predict":
         run("learn", "t.csv", "--label", "y", "-m", "m.st")
     done = run(*command.split(), *options, code=1 if command == "check" else 2)
-    message = f"bad.csv, row 3: column 'at' holds '{cell}', which is not a date or time like"
+    message = f"bad.csv, row 3: column 'at' contains '{cell}', which is not a date or time like"
     assert message in (done.out if command == "check" else done.err)
 
 
@@ -147,7 +147,9 @@ def test_pieces_whose_times_would_change_are_refused(case):
         "later": (at.astype("datetime64[ns]"), at.dt.as_unit("s") + pd.Timedelta(days=365_000)),
         "durations": (at, at - at[0]),
     }[case]
-    with pytest.raises(ValueError, match=r"column 'at' holds values of type .* convert it to what"):
+    with pytest.raises(
+        ValueError, match=r"column 'at' contains values of type .* convert it to what"
+    ):
         TableClassifier().fit([frame.assign(at=one), frame.assign(at=two)], "y")
 
 

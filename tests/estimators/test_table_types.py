@@ -260,7 +260,7 @@ REFUSED = {
     "feature": r"the frame(, row \d+)?(: |, )column 'x'.* cannot be learned; convert",
     "label": r"the frame(, row \d+)?(: |, )(no )?(labels? in )?column 'y'.*; ",
     "beside": r"(label at row \d+ is|Complex data not supported)",
-    "time": r"the frame, row 1: column 'x' holds .* which is not a date or time like",
+    "time": r"the frame, row 1: column 'x' contains .* which is not a date or time like",
 }
 BESIDE = np.resize([0.3, -1.2, 0.8, 0.1, -0.4], N)  # next to the column, so that classes overlap
 TARGET = np.resize(["no", "no", "yes", "yes", "no", "yes", "yes"], N)
@@ -338,7 +338,7 @@ def test_categories_of_numbers_are_learned_alike_from_arrow_files_and_frames(run
     shell, python = TableClassifier.load("m.st"), TableClassifier().fit(table, "y")
     assert shell.get_feature_names_out().tolist() == python.get_feature_names_out().tolist()
     np.testing.assert_array_equal(shell.decision_function(table), python.decision_function(table))
-    with pytest.raises(ValueError, match=r"column 'x' holds 0 .*, but held text before"):
+    with pytest.raises(ValueError, match=r"column 'x' contains 0 .*, but contained text before"):
         python.predict(table.set_column(0, "x", pa.array(K)))
 
 
@@ -350,7 +350,7 @@ def test_categories_and_numbers_in_pieces_are_one_type_or_refused(first):
         model = TableClassifier().fit([category, plain], "y")
         assert model.get_feature_names_out().tolist() == ["z", "x=0", "x=1", "x=2", "x=3"]
         return
-    with pytest.raises(ValueError, match=r"column 'x' holds .* \(category\) in one piece"):
+    with pytest.raises(ValueError, match=r"column 'x' contains .* \(category\) in one chunk"):
         TableClassifier().fit([plain, category], "y")
 
 

@@ -191,11 +191,11 @@ def test_alerts_by_price(run, payments):
         (["--cost-alarm", "5"], "requires --cost-miss"),
         (["--cost-miss", "5", "--alert-rate", "0.1"], "cannot be combined"),
         (["--cost-miss-column", "prize"], "t.csv has no column 'prize', named by --cost-miss-col"),
-        (["--cost-miss-column", "fraud"], "t.csv, row 1: column 'fraud' holds 'no', which is not"),
+        (["--cost-miss-column", "fraud"], "t.csv, row 1: column 'fraud' contains 'no', which is"),
         (["--alerts-per-day", "0"], "must be 1 or more"),
         (["--alerts-per-day", "3"], "requires --timestamp"),
         (["--alerts-per-day", "3", "--timestamp", "at"], "no column 'at', named by --timest"),
-        (["--alerts-per-day", "3", "--timestamp", "fraud"], "row 1: column 'fraud' holds 'no'"),
+        (["--alerts-per-day", "3", "--timestamp", "fraud"], "row 1: column 'fraud' contains 'no'"),
         (["--timestamp", "when"], "requires --alerts-per-day"),
         (["--top-per-day", "0"], "must be 1 or more"),
         (["--top-per-day", "3"], "requires --timestamp"),
@@ -216,7 +216,7 @@ def test_bad_prices_in_a_shell(run, payments, tmp_path, options, message):
         ("0", "column 'price' contains 0, but the cost of a miss must be a finite number above 0;"),
         ("-5", "column 'price' contains -5, but the cost of a miss"),
         ("", "named by --cost-miss-column; fill it in, or name the cost of such rows with --cost-"),
-        ("much", "column 'price' holds 'much', which is not a number"),
+        ("much", "column 'price' contains 'much', which is not a number"),
     ],
 )  # fmt: skip
 def test_bad_cells_of_prices(run, payments, cell, message):

@@ -214,7 +214,7 @@ def test_external_models_of_two_classes_get_three():
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
-        ("GaussianNB", "must be like sklearn.linear_model:SGDClassifier"),
+        ("GaussianNB", "is not MODULE:CLASS, such as sklearn.linear_model:SGDClassifier"),
         ("nowhere.at_all:GaussianNB", "cannot be imported (No module named 'nowhere'); install"),
         ("sklearn.naive_bayes:gaussiannb", "did you mean GaussianNB?"),
         ("sklearn.naive_bayes:Unknown", "has no class 'Unknown'; name a class"),

@@ -220,7 +220,7 @@ def test_rows_of_dropped_buckets_are_not_unlearned_again(run, tmp_path):
     ("given", "code", "message"),
     [
         (["model", "none", "-o", "m"], 2, "cannot read none: No such file"),
-        (["model", "y", "-o", "m", "--since", "soon"], 2, "--since soon is not a date"),
+        (["model", "y", "-o", "m", "--since", "soon"], 2, "--since must be a date or time"),
         (["model", "y", "-o", "m", "--where", "country"], 2, "must be COLUMN=VALUES"),
         (["model", "y", "-o", "m", "--since", "2026-01-01"], 2, "the selection is empty"),
         (["backtest", "y", "--train", "x"], 2, "--train must be a number of buckets or all"),

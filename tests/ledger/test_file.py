@@ -196,7 +196,7 @@ def texts(table, row, value):
 
 
 BAD = {
-    "a time that is none": (lambda t: texts(t, 5, "soon"), "row 6: column 'at' holds 'soon'"),
+    "a time that is none": (lambda t: texts(t, 5, "soon"), "row 6: column 'at' contains 'soon'"),
     "no time": (lambda t: texts(t, 5, None), "row 6: no value in column 'at', the time of the row"),
     "milliseconds": (
         lambda t: set_values(
@@ -211,7 +211,8 @@ BAD = {
         "column 'country' has more than 1,000 values, each of them a segment; make segments of",
     ),
     "no number": (
-        lambda t: set_values(t, "amount", ["1"] * (len(t) - 1) + ["much"]), "column 'amount' holds"
+        lambda t: set_values(t, "amount", ["1"] * (len(t) - 1) + ["much"]),
+        "column 'amount' contains",
     ),
 }  # fmt: skip
 
@@ -245,14 +246,14 @@ def test_buckets_finer_than_the_data_are_refused(tmp_path):
     [
         ({"since": "2024-01-09", "until": "2024-01-05"}, "until is 2024-01-05, .* not after since"),
         ({"since": "2030-01-01"}, r"empty: since 2030-01-01 \(rows: 2024-01-0. to "),
-        ({"since": "never"}, "is not a date or time like"),
+        ({"since": "never"}, "must be a date or time like"),
         ({"until": "2024-01-05 12:00"}, "is within the bucket from 2024-01-05 to 2024-01-06"),
         ({"where": {"town": "x"}}, "where: .town. is not a segment column"),
         ({"where": {"country": "XX"}}, "no row has country 'XX'; the ledger has DE, FR"),
         ({"where": {"country": {"but": "DE"}}}, "write {'not': values}"),
         ({"half_life": "soon"}, "half_life must be a number of days, or a time such as 12h"),
         ({"half_life": 0}, "must be a number of days"),
-        ({"scale": "minmax"}, "use one of 'standard', None"),
+        ({"scale": "minmax"}, "scale must be 'standard' or None"),
         ({"feature_map": "poly2"}, "maps rows, which a ledger does not store"),
     ],
 )

@@ -74,7 +74,7 @@ def quick(paper, tmp_path_factory):
     return out
 
 
-def made_up(n=200, d=4, seed=0):
+def synthetic_set(n=200, d=4, seed=0):
     """A fold of two overlapping classes, one of them rare."""
     rng = np.random.default_rng(seed)
     y = np.where(rng.random(n) < 0.2, 1, -1)
@@ -132,7 +132,7 @@ def test_draws_have_as_many_points_and_as_many_that_overlap():
 
 def test_without_a_ridge_the_method_is_the_discriminant_with_equal_priors():
     for seed in range(5):
-        one = made_up(seed=seed)
+        one = synthetic_set(seed=seed)
         f = online.TER(ridge=1e-12).fit(one.X, one.y).decision_function(one.X)
         g = confounds.discriminant(one).decision_function(one.X)
         # Proportional, so equal in every decision; 1e-6 is what the ridge of 1e-12 leaves.
@@ -140,7 +140,7 @@ def test_without_a_ridge_the_method_is_the_discriminant_with_equal_priors():
 
 
 def test_the_midpoint_lies_between_the_means_of_the_classes():
-    one = made_up()
+    one = synthetic_set()
     rule = online.LS().fit(one.X, one.y)
     f = rule.decision_function(one.X) - confounds.midpoint(rule, one)
     assert f[one.y > 0].mean() == pytest.approx(-f[one.y < 0].mean(), abs=1e-12)
@@ -246,7 +246,7 @@ def test_the_clock_runs_for_the_compiled_loop_alone(method):
             calls.append("state")
             return super()._begin(d)
 
-    one = made_up()
+    one = synthetic_set()
     rule = CountingMethod()
     begin, learn = clock.make_timed_functions(rule, one)
     s = begin()
@@ -315,7 +315,7 @@ def test_a_rule_of_evaluation_is_shown_only_by_significant_distances():
 
 
 def test_candidates_of_ar_rls_are_what_they_are_called():
-    one = made_up(150)
+    one = synthetic_set(150)
     A = np.column_stack([one.X, np.ones(150)])
     for name in ("balanced", "count"):
         rule = online.ARRLS(weighting=name).fit(one.X, one.y)
@@ -348,7 +348,7 @@ def test_a_stage_records_its_machine_without_paths(tmp_path):
 
 def test_every_rival_has_a_grid_and_its_settings_are_possible():
     assert set(TABLE_3) <= set(tuned.GRIDS)
-    one = made_up(60)
+    one = synthetic_set(60)
     for make, grid in tuned.GRIDS.values():
         for options in ({}, *grid):
             assert len(make(**options).progressive_scores(one.X, one.y)) == 60
@@ -549,7 +549,7 @@ def test_the_tracked_pages_follow_from_the_tracked_tables(experiments, tmp_path)
 def test_results_of_other_settings_are_not_mixed(paper, quick):
     done = paper(quick, "table3", "--stratified")
     assert done.returncode == 2
-    assert "holds results of other settings (stratified was False)" in done.stderr
+    assert "contains results of other settings (stratified was False)" in done.stderr
 
 
 def test_a_stage_says_what_it_needs(paper, tmp_path):

@@ -162,6 +162,9 @@ def test_speeds_in_the_readme_are_those_that_were_measured():
     cells = [read_cell("peers", "river LogisticRegression", f"d = {d}") for d in (8, 22, 72)]
     ratios = [float(re.search(r"\((.*)\)", cell).group(1)) for cell in cells]
     assert f"{min(ratios)} to {max(ratios)} times as fast as river's" in sentences("README.md")
+    streams = ("1,000,000 × 30, 1", "200,000 × 200, 1")
+    bare = sorted(float(read_cell("bulk", stream, "ours / bare")) for stream in streams)
+    assert f"{bare[0]:.1f} to {bare[1]:.1f} times as long as computing" in sentences("README.md")
 
 
 def test_figures_about_the_paper_are_those_that_were_measured():

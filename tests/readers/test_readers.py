@@ -352,7 +352,7 @@ def test_hashing_is_that_of_the_seed(tmp_path):
 
 
 BAD = {
-    "cell": ("t.csv", "a,y\n1,0\n2,1\nx7,1\n", r"t.csv, row 3: column 'a' holds 'x7'.*a.: .drop"),
+    "cell": ("t.csv", "a,y\n1,0\n2,1\nx7,1\n", r"csv, row 3: column 'a' contains 'x7'.*a.: .drop"),
     "infinite": ("t.csv", "a,y\n1,0\ninf,1\n", r"row 2: column 'a' is inf"),
     "huge": ("t.csv", "a,y\n1,0\n1e200,1\n", r"row 2: column 'a' is 1e\+200"),
     "few fields": ("t.csv", "a,y\n1,0\n2\n3,1\n", r"row 2: 1 fields, expected 2: '2'"),
@@ -396,7 +396,7 @@ def test_a_bad_cell_is_found_in_any_chunk(tmp_path):
     rows = [f"{i},0\n" for i in range(1000)]
     rows[777] = "oops,1\n"
     path = write_text_file(tmp_path / "t.csv", "a,y\n" + "".join(rows))
-    with pytest.raises(DataError, match="row 778: column 'a' holds 'oops'"):
+    with pytest.raises(DataError, match="row 778: column 'a' contains 'oops'"):
         encode_input(path, rows=64)
 
 

@@ -108,7 +108,7 @@ def test_an_unknown_candidate_is_compared_with_all():
         AutoClassifier(candidates=("lineer",))
     with pytest.raises(ValueError, match="did you mean 'pooled_rows=10'"):
         Arrays(candidates=("pooled_row=10",)).fit([[0.0], [1.0]], [0, 1])
-    with pytest.raises(ValueError, match="'xyz', which is not known; use linear"):
+    with pytest.raises(ValueError, match="'xyz', which is not a candidate; use linear"):
         AutoClassifier(candidates=("xyz",))
 
 

@@ -116,7 +116,7 @@ def test_what_was_never_missing_is_the_mean_when_it_is():
     assert abs(p - q) < 1e-12
     again = copy.deepcopy(model)
     assert again.predict_proba_one(lacking) == model.predict_proba_one(lacking)
-    with pytest.raises(ValueError, match="absent='never' is not known"):
+    with pytest.raises(ValueError, match="absent must be 'zero' or 'missing'; got 'never'"):
         BalancedRidgeClassifier(absent="never")
 
 

@@ -430,7 +430,7 @@ def test_unlearning_through_a_map():
     early.learn_one(rows[0], 0)
     with pytest.raises(ValueError, match="until the map is fixed"):
         early.unlearn_one(rows[0], 0)
-    with pytest.raises(ValueError, match="is not known"):
+    with pytest.raises(ValueError, match="is not a feature map"):
         BalancedRidgeClassifier(feature_map="cubic")
     again = pickle.loads(pickle.dumps(one))
     assert again.predict_proba_one(rows[7]) == one.predict_proba_one(rows[7])

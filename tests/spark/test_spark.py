@@ -736,7 +736,7 @@ def test_missing_categories_and_weights(spark):
     model = fit(frame.drop("w"), "y", missing="indicate", categories=given)
     assert model.feature_names_in_.tolist() == ["c=a", "c=b", "c is missing"]
     lacking = frame.withColumn("w", when(col("c") == "b", None).otherwise(col("w")))
-    with pytest.raises(DataError, match="a missing weight cannot be filled in"):
+    with pytest.raises(DataError, match="a missing weight cannot be imputed"):
         fit(lacking, "y", {"w": "weight"}, missing="indicate")
 
 
@@ -841,7 +841,7 @@ def test_a_stage_and_a_sink_with_a_map(spark, tmp_path):
     with pytest.raises(DataError, match=r"feature_map is rm3, but .* was learned with rm2"):
         ModelSink(path, "label", feature_map="rm3")(halves[0], 2)
     ModelSink(path, "label")(halves[0], 2)  # options of the file need not be repeated
-    with pytest.raises(ValueError, match="is not known"):
+    with pytest.raises(ValueError, match="is not a feature map"):
         fit(frame, "label", feature_map="cubic")
     with pytest.raises(ValueError, match="by its name"):
         BalancedRidge(options={"feature_map": model.feature_map_})

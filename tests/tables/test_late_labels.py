@@ -157,7 +157,7 @@ BAD = {
     "no label": (("labels02.csv", lambda text: text + "0000003,\n"), "no label in column 'fraud'"),
     "an event that is not a number": (
         ("day01.csv", lambda text: text + "888,five,D,3\n"),
-        "row 151: column 'amount' holds 'five'"
+        "row 151: column 'amount' contains 'five'"
     ),
     "events with another column": (
         ("day01.csv", lambda text: text.replace("hour", "minute")),

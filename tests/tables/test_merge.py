@@ -434,7 +434,7 @@ def test_the_command_line_learns_averaging_models(run):
         (["--feature-map", "auto", "--scale", "none"], "leave --scale out"),
         (["--feature-map", "auto", "--intercept", "none"], "leave --intercept out"),
         (["--feature-map", "auto", "--class-weight", "none"], "leave --class-weight out"),
-        (["--feature-map", "cubic"], "'cubic' is not known"),
+        (["--feature-map", "cubic"], "'cubic' is not a feature map"),
         (["--feature-map", "rff:3"], "terms must be even"),
         (["--feature-map", "none.safetensors"], "none.safetensors: No such file"),
         (["--feature-map", "a.csv"], "is not a counterpoise model file"),

@@ -232,13 +232,13 @@ def test_all_problems_are_reported_together_before_anything_is_written(run, rows
         f"bad.csv, row {k}" for k in (5, 11, 21, 31)
     ]
     assert "'amount'" in printed[0]
-    assert "'zehn', and numbers in most rows" in printed[3]
+    assert "'zehn' and mostly numbers" in printed[3]
     assert "300 rows read, 4 problems found" in found.err
     assert sorted(tmp_path.iterdir()) == before
     assert run("check", "t.csv", *LEARN).out == ""
     run("learn", "t.csv", *strictly, "--model", "m")
     known = run("check", "bad.csv", "--model", "m", code=1).out
-    assert "row 31: column 'amount' holds 'zehn', which is not a number" in known
+    assert "row 31: column 'amount' contains 'zehn', which is not a number" in known
     assert known.count("\n") == 4
     assert "more" in run("check", "bad.csv", "--model", "m", "--max-problems", "2", code=1).err
 

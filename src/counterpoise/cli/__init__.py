@@ -16,7 +16,7 @@ def main() -> None:
         if (error.name or "").split(".")[0] not in ("typer", "rich", "pyarrow", "click"):
             raise
         print(
-            f"counterpoise: the command needs {error.name}: pip install 'counterpoise[cli]'",
+            f"counterpoise: the command requires {error.name}: pip install 'counterpoise[cli]'",
             file=sys.stderr,
         )
         sys.exit(1)

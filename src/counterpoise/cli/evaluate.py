@@ -38,7 +38,9 @@ class LoggedOptions(opt.LabelOptions):
             if self.labels or self.id or self.label:
                 raise DataError("--labels, --id and --label require --predictions")
             if model is None or not files:
-                raise DataError("name a model and files, or --predictions with --labels and --id")
+                raise DataError(
+                    "missing FILES; name a model and files, or --predictions with --labels and --id"
+                )
         elif model is not None:
             raise DataError("--predictions cannot be combined with a model; leave MODEL out")
         elif not self.labels or self.id is None:

@@ -90,7 +90,7 @@ def learn(
     every: Annotated[
         str | None,
         typer.Option(
-            help="Buckets: minute, hour, day, week, month, quarter or year; day by default.",
+            help="Buckets: minute, hour, day, week, month, quarter or year (default: day).",
             metavar="NAME",
         ),
     ] = None,
@@ -99,7 +99,7 @@ def learn(
     ] = None,
     max_values: Annotated[
         int | None,
-        typer.Option(help="Values that such a column may have; 1000 by default.", metavar="N"),
+        typer.Option(help="Values that a column of --by may have (default: 1000).", metavar="N"),
     ] = None,
     columns: opt.ColumnOptions = opt.COLUMNS,
     allow_new_columns: opt.NewColumns = False,
@@ -185,7 +185,7 @@ def unlearn(
 
     Example: counterpoise ledger unlearn payments-1.csv --ledger year.ledger
 
-    One person: counterpoise ledger unlearn 2026-*.csv --ledger year.ledger --where customer=123
+    One customer: counterpoise ledger unlearn 2026-*.csv --ledger year.ledger --where customer=123
     """
     reading = input.reading()
     rows = opt.parse_where(where)
@@ -230,7 +230,7 @@ def model(
     ] = 0.0,
     options: opt.BoundaryOptions = opt.BOUNDARIES,
 ) -> None:
-    """Write the model of a selection, which predict, evaluate, inspect and export take.
+    """Write the model of a selection, for predict, evaluate, inspect and export.
 
     Example: counterpoise ledger model year.ledger --since 2024-06-01 --where country=DE --output
     de.safetensors
@@ -274,7 +274,8 @@ def compare(
         ),
     ] = None,
     b: Annotated[
-        Names | None, typer.Option("--b", help="The same for the other one.", metavar="NAME=VALUE")
+        Names | None,
+        typer.Option("--b", help="The same for the other selection.", metavar="NAME=VALUE"),
     ] = None,
     top: Annotated[int, typer.Option(help="Features to show.", metavar="N")] = 10,
     as_json: Json = False,
@@ -433,7 +434,7 @@ def drop(
     path: Path,
     until: Annotated[str, typer.Option(help="Rows before this time are dropped.", metavar="TIME")],
 ) -> None:
-    """Drop old buckets, as if their rows had never been learned.
+    """Drop old buckets. Their rows then count as never learned.
 
     Example: counterpoise ledger drop year.ledger --until 2024-02-01
     """

@@ -37,19 +37,19 @@ def inspect(
     top: Annotated[int, typer.Option(help="Coefficients, or features, to show.", metavar="N")] = 15,
     as_json: Json = False,
 ) -> None:
-    """Show classes, counts, options, the largest weights, and the inputs of a model.
+    """Show classes, counts, options, the largest coefficients, and the inputs of a model.
 
-    Weights are for features of standard deviation 1. Two classes, or several with --multi-class
-    ovr, have standard errors and 95% confidence intervals, unless there is a map, --pooled-rows or
-    --half-life. They assume rows that are normal within each class. Mean and standard deviation
-    of these features over all rows follow, and the mean of each class.
+    Coefficients are for features of standard deviation 1. With two classes, or with --multi-class
+    ovr, they have standard errors and 95% confidence intervals, unless there is a map,
+    --pooled-rows or --half-life. These assume rows that are normal within each class. The means
+    and standard deviations of the features follow, and the mean of each class.
 
-    A model with --pooled-rows has no weights. Mean and standard deviation of each class are shown
-    instead, of the features in which the classes differ most.
+    A model with --pooled-rows does not have coefficients. Instead the means and standard deviations
+    of each class are shown, for the features in which the classes differ most.
 
-    The calibration error is the distance of the stream probabilities from the observed shares,
-    before and after the correction, of rows that were scored before they were learned. Of many
-    inputs the first and the last are shown; --json has all of them.
+    The calibration error is the mean distance of the stream probabilities from the observed
+    frequencies, before and after the correction. It is measured on rows that were scored before
+    they were learned. Of many inputs the first and the last are shown; --json has all of them.
 
     Example: counterpoise inspect fraud.safetensors
     """
@@ -285,7 +285,7 @@ def merge(
     positive: opt.Positive = None,
     as_json: Json = False,
 ) -> None:
-    """Make one model of several, as if it had learned everything that they have.
+    """Combine models into one that equals a model of all their rows.
 
     Example: counterpoise merge eu.safetensors us.safetensors --output world.safetensors
     """
@@ -340,7 +340,7 @@ def unlearn(
 
     Example: counterpoise unlearn fraud.safetensors february.csv
 
-    One person: counterpoise unlearn fraud.safetensors --where customer=123 2026-*.csv
+    One customer: counterpoise unlearn fraud.safetensors --where customer=123 2026-*.csv
     """
     reading, condition = input.reading(), opt.parse_where(where)
     if not files and condition is None:
@@ -481,7 +481,7 @@ def relabel(
     """
     reading, condition, labels = input.reading(), opt.parse_where(where), correct.labels or []
     if not labels and condition is None:
-        raise DataError("name the rows that have the wrong label with --where")
+        raise DataError("missing --where; name the rows that have the wrong label")
     if bool(labels) == (new_label is not None):
         raise DataError("relabel requires either --new-label or --labels")
     if len(labels) > 1:

@@ -358,7 +358,7 @@ def parse_feature_map(text: str) -> str:
     if auto == "auto":
         return f"auto:{os.path.join(os.curdir, path)}" if colon else text
 
-    from counterpoise.feature_maps.fitted import map_of
+    from counterpoise.feature_maps.fitted import PYTHON_MAPS, map_of
 
     try:
         return map_of(text).text
@@ -367,7 +367,9 @@ def parse_feature_map(text: str) -> str:
             return text
         if text.endswith(".safetensors") or os.path.isfile(text):
             return os.path.join(os.curdir, text)
-        raise DataError(f"--feature-map: {str(error).removeprefix('feature_map=')}") from None
+        problem = str(error).removeprefix("feature_map=")
+        problem = problem.replace(f"or {PYTHON_MAPS}", "auto, or a model file")
+        raise DataError(f"--feature-map: {problem}") from None
 
 
 @dataclass
@@ -473,7 +475,7 @@ class CostOptions:
     """Options of the costs of mistakes."""
 
     panel: ClassVar[str] = "Monitoring"
-    cost_miss: float | None = option("Cost of a miss: alert where it is cheaper.", "COST")
+    cost_miss: float | None = option("Cost of a miss; alert where that costs less.", "COST")
     cost_alarm: float | None = option("Cost of a false alarm (default: 1).", "COST")
     cost_miss_column: str | None = option("Column of the cost of a miss of each row.", "COLUMN")
 

@@ -40,13 +40,13 @@ class AlertOptions(opt.CostOptions):
 
     threshold: float | None = opt.option("Alert where the balanced probability is at least P.", "P")
     alert_rate: float | None = opt.option(
-        "Alert where it is among this share of the highest recent ones.", "SHARE"
+        "Alert on this share of rows, the highest of the recent ones.", "SHARE"
     )
     alerts_per_day: int | None = opt.option(
-        "Alert about the highest, at most N per day.", "N", limits=opt.POSITIVE
+        "Alert on the highest rows, at most N per day.", "N", limits=opt.POSITIVE
     )
     top_per_day: int | None = opt.option(
-        "Alert about exactly the N highest rows of each day, after all rows were read.",
+        "Alert on exactly the N highest rows of each day, after all rows were read.",
         "N",
         limits=opt.POSITIVE,
     )
@@ -117,9 +117,9 @@ def predict(
 ) -> None:
     """Predict the rows of files, in order and in constant memory.
 
-    The output has for each row the predicted class, its score, and for each class the probability
-    assuming balanced classes and with the observed class frequencies. Rows of standard input are
-    predicted as they arrive.
+    The output has the predicted class and the score of each row, and two probabilities of each
+    class: one assuming balanced classes, one at the observed class frequencies. Rows of standard
+    input are predicted as they arrive.
 
     Example: counterpoise predict fraud.safetensors today.csv --id payment > scored.csv
 

@@ -314,4 +314,4 @@ def _convert(
     row = bisect_left(prefixes, True, key=lambda k: not _casts(convert, column.slice(0, k)))
     cell = str(column[row].as_py())
     shown = cell if len(cell) <= 60 else cell[:60] + "..."
-    raise chunk.error(row, f"column {name!r} holds {shown!r}, which is not {what}", *remedies)
+    raise chunk.error(row, f"column {name!r} contains {shown!r}, which is not {what}", *remedies)

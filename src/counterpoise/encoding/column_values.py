@@ -102,7 +102,7 @@ def require_value(
 ) -> None:
     """Raise if a label or a weight is missing in a row that is not dropped."""
     if columns.uses_indicators:
-        problem = f"no {role} in column {name!r}, and a missing {role} cannot be filled in"
+        problem = f"no {role} in column {name!r}, and a missing {role} cannot be imputed"
         remedies = [Suggestion("drop the row")]
         if role != "label":
             remedies.append(Suggestion("use {}", "missing", "drop"))
@@ -124,7 +124,7 @@ def require_few(
     for name, found in values.items():
         if columns.roles.get(name) != "category":
             look = cell_parsing.find_formatted(name, found, chunk.cells)
-            text = f"column {name!r} holds values such as {look.example!r}"
+            text = f"column {name!r} contains values such as {look.example!r}"
             if look.found > MAX_NUMBERLIKE_CATEGORIES:
                 raise chunk.error(
                     0,
@@ -240,7 +240,7 @@ def require_same_type(columns: Columns, chunk: Chunk, name: str, kind: Kind) -> 
     row = int(column.is_valid().to_numpy(zero_copy_only=False).argmax())
     raise chunk.error(
         row,
-        f"column {name!r} holds {column[row].as_py()!r} (type {column.type}), but held "
+        f"column {name!r} contains {column[row].as_py()!r} (type {column.type}), but contained "
         f"{kind.plural} before",
         Suggestion("convert it to what it was"),
         drop_remedy(name),

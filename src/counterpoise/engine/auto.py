@@ -307,9 +307,10 @@ class AutoModel(EngineBase):
         size, limit = 8.0 * c * sum(d * d for d in sizes), self.params.memory_limit
         if size > limit:
             raise ValueError(
-                f"{c} classes of {' + '.join(map(str, sizes))} terms need {size / 1e9:.3g} GB of "
-                f"moments and boundaries, more than memory_limit ({limit / 1e9:.3g} GB); name "
-                "fewer candidates, or smaller ones, or raise memory_limit"
+                f"{c} class{'es' if c > 1 else ''} of {' + '.join(map(str, sizes))} terms need "
+                f"{size / 1e9:.3g} GB of moments and boundaries, more than memory_limit "
+                f"({limit / 1e9:.3g} GB); name fewer candidates, or smaller ones, or raise "
+                "memory_limit"
             )
 
     def _check_first_rows(self, names: Names | None, stacklevel: int = 4) -> None:

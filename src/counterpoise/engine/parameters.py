@@ -191,8 +191,8 @@ def read_auto_parameters(given: Any) -> AutoParameters:
     """Return parameters that are attributes of an object; raise if one is invalid."""
     if given.candidates is not None and not _is_sequence(given.candidates):
         raise ValueError(
-            f"candidates={given.candidates!r} must be one or more maps, such as "
-            "('linear', 'pooled_rows=10', 'poly2')"
+            "candidates must be one or more maps, such as ('linear', 'pooled_rows=10', 'poly2'); "
+            f"got {given.candidates!r}"
         )
     class_factors = None if given.class_factors is None else dict(given.class_factors)
     validation.require_positive(given, "memory_limit")
@@ -201,7 +201,7 @@ def read_auto_parameters(given: Any) -> AutoParameters:
     except (TypeError, ValueError):
         ridges = np.empty(0)
     if ridges.ndim != 1 or not len(ridges) or not (np.isfinite(ridges) & (ridges > 0)).all():
-        raise ValueError(f"ridges={given.ridges!r} must be finite numbers above 0")
+        raise ValueError(f"ridges must be finite numbers above 0; got {given.ridges!r}")
     if len(np.unique(ridges)) < len(ridges):
         raise ValueError(f"ridges={given.ridges!r} has a number twice")
     kept = given.kept_rows
@@ -224,8 +224,8 @@ def read_auto_parameters(given: Any) -> AutoParameters:
     options.check()
     if options.decay.is_active and options.decay.rows is None:
         raise ValueError(
-            f"half_life={given.half_life!r} must be a number of rows: in an averaging model all "
-            "classes decay alike, by rows"
+            "half_life must be a number of rows, because in an averaging model all classes decay "
+            f"alike; got {given.half_life!r}"
         )
     fixed = [one if isinstance(one, FittedMap) else None for one in candidates]
     plans = {
@@ -257,8 +257,8 @@ def _parse_candidate(candidate: Any) -> tuple[Map | None, float | None]:
     if not is_map_name(candidate):
         close = "".join(f" ({one.words})" for one in suggest(candidate, CANDIDATES))
         raise ValueError(
-            f"candidates has {candidate!r}, which is not known{close}; use {LINEAR}, {POOLING}10, "
-            f"or maps: {MAP_NAMES}"
+            f"candidates has {candidate!r}, which is not a candidate{close}; use {LINEAR}, "
+            f"{POOLING}10, or maps: {MAP_NAMES}"
         )
     return parse_feature_map(candidate), None
 

@@ -23,8 +23,8 @@ from counterpoise.solver.scores import Scores, build_problem
 QUANTILE = 1.959963984540054  # standard deviations; 95% of a normal distribution are within
 ASSUMPTIONS_NOTE = (
     "Standard errors hold for independent rows whose features are normal within each class, with "
-    "any means and covariances; for features with heavy tails they are too small. They are about "
-    "the weights that the same ridge and class weights would give on the whole population."
+    "any means and covariances; for features with heavy tails they are too small. They refer to "
+    "the coefficients that the same ridge and class weights would give on the whole population."
 )
 
 
@@ -37,7 +37,7 @@ def why_no_standard_errors(scores: Scores, moments: Moments, options: Options) -
     if scores.fixed is not None:
         return "No standard errors: terms of a map are not normal, even where the features are."
     if options.decay.is_active:
-        return "No standard errors: with half_life it is not known how many rows are remembered."
+        return "No standard errors: with half_life the number of remembered rows is undefined."
     seen = scores.classes.seen
     if seen.sum() < 2 or float(moments.n[scores.classes.slots[seen]].min()) < 3.0:
         return "No standard errors: they take two classes of at least three rows each."
@@ -113,7 +113,7 @@ class Summary:
 
     def __repr__(self) -> str:
         classes = ", ".join(
-            f"{printable(label)} {n:,.6g}"
+            f"{printable(label)}: {n:,.6g}"
             for label, n in zip(self.classes.tolist(), self.counts.tolist(), strict=True)
         )
         head, order = ["feature", "mean", "scale"], np.arange(len(self.names))

@@ -23,20 +23,20 @@ from counterpoise.solver.class_weights import ClassFactors
 class AutoClassifier(EstimatorBase[AutoModel]):
     """Ridge classifier with balanced classes that averages maps, boundaries and ridges.
 
-    Candidates learn in one pass. Each is ranked by its G-mean on the last rows of each class, which
-    it scores as if it had not learned them. The average of their scores predicts, and better
-    candidates have larger weights in it. Memory and time per row do not grow with the stream.
+    All candidates learn in one pass. They are ranked by their leave-one-out G-mean on the last rows
+    of each class. The score is the weighted average of their scores, and better candidates have
+    larger weights. Memory and time per row do not grow with the stream.
 
     :meth:`fit` does not depend on the order of the rows, unless there is a half-life. In a stream
-    the first rows (1,200 by default) fix the maps, and there is a warning if later rows are far
-    from them. From then on only the weights of the average depend on the order of rows. The best
-    candidate alone is :attr:`best_`, an ordinary model, which can also unlearn.
+    the first rows (1,200 by default) fit the maps. A warning reports later rows that are far from
+    them. From then on only the averaging weights depend on the order of rows. :attr:`best_` is the
+    best candidate, a :class:`~counterpoise.BalancedRidgeClassifier`, which can unlearn.
 
     Parameters
     ----------
     candidates : sequence of str, Map or FittedMap, optional
-        Maps of the features, the simplest first. "linear" is none, and "pooled_rows=10" is none
-        with quadratic boundaries. By default linear, pooled_rows=1000 and 10, ranks, hinges,
+        Maps of the features, the simplest first. "linear" means no map, and "pooled_rows=10" no map
+        and quadratic boundaries. By default linear, pooled_rows=1000 and 10, ranks, hinges,
         reduced polynomial of order 2, hinges with random steps, landmarks of two widths, and the
         polynomial with landmarks of three widths.
     ridges : sequence of float
@@ -51,7 +51,7 @@ class AutoClassifier(EstimatorBase[AutoModel]):
         See :class:`~counterpoise.BalancedRidgeClassifier`.
     calibrate : bool, default=False
         Correct :meth:`predict_stream_proba` by the outcomes of rows that were scored before they
-        were learned, by an average of candidates without them. Rows count once the maps are fixed.
+        were learned, by an average that had not learned them. Rows count once the maps are fitted.
         :meth:`fit` scores rows in the order in which it learns them, so that their given order has
         no effect. In a stream :meth:`predict_stream_proba` depends on the order of rows, but not on
         chunks. Rows with sorted labels do not count.

@@ -23,60 +23,61 @@ from counterpoise.stepwise.single_event import SingleEventModel
 
 
 class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
-    """Ridge classifier with balanced classes, exact at every moment of a stream.
+    """Ridge classifier with balanced classes that learns incrementally and exactly.
 
-    After any sequence of :meth:`partial_fit`, :meth:`merge` and :meth:`unlearn` the coefficients
-    are those that a batch solver, after a batch scaler, would find on the rows that remain. They
-    are equal to rounding independent of order and chunks (some 1e-12, and more where features are
-    nearly copies of each other). The same chunks in the same order give bit-identical coefficients.
+    After any sequence of :meth:`partial_fit`, :meth:`merge` and :meth:`unlearn`, the coefficients
+    equal those of a batch scaler and a batch solver on the remaining rows. Another order or other
+    chunks change them by rounding errors only, some 1e-12, or more if features are nearly copies of
+    each other. The same chunks in the same order give bit-identical coefficients.
 
     Parameters
     ----------
     ridge : float, "auto" or "gcv", default="auto"
-        The penalty b on the squared coefficients, in scaled units, where two classes have total
-        weight 1 each; scikit-learn's ``alpha`` is ``ridge * n / 2``. "auto" counts as much as three
-        rows: ``alpha`` = 3 where classes are not balanced, and 3 times the mean of 1/n_k of two
-        balanced classes. "gcv" selects it by generalized cross-validation, from the moments alone.
-        Both count sample weights as numbers of rows.
+        L2 penalty b on the coefficients of the scaled features. With balanced classes it is
+        ``2 * alpha / n`` of scikit-learn, without class weights it is ``alpha``. "auto" has the
+        strength of three rows: 3 without class weights, and 3 times the mean of 1/n_k for two
+        balanced classes. "gcv" is generalized cross-validation from the moments. Sample weights
+        count as numbers of rows.
     class_weight : "balanced", dict or None, default="balanced"
         "balanced" gives every class the total weight 1. A dict gives each row the weight of its
         label, by default 1. None gives 1: ordinary ridge regression on ±1.
     class_factors : dict, optional
-        Factors on the class weights by label, by default 1. They multiply balance: with 5 a class
-        counts five times as much as all rows of another together. For the costs of mistakes, use
-        :class:`~counterpoise.CostSensitiveClassifier` instead. Labels not yet seen are allowed.
+        Factors on the class weights by label, by default 1. With balanced classes and a factor of
+        5, a class counts five times as much as all rows of another class together. To decide by the
+        costs of mistakes, use :class:`~counterpoise.CostSensitiveClassifier` instead. Labels may
+        occur later.
     scale : "standard" or None, default="standard"
-        Scaling of the features by all rows so far, exact after the fact.
+        Scaling of the features by their standard deviations over all rows so far. It is exact for
+        early rows, too.
     fit_intercept : bool, default=True
         Add a constant feature.
     penalize_intercept : bool, default=True
         Penalize the constant like any coefficient, as the paper does, or leave it free, as
         ``RidgeClassifier`` does.
     half_life : float, dict or str, optional
-        A row decays to half its weight while its own class receives this much weight, so that a
-        frequent class does not make a rare one decay. A dict has such numbers by label. With a time
-        such as "12h", "7d" or "2w" a row weighs 2^(−age/half_life), independent of the order. Its
-        age counts from the latest learned time, and ``t`` has the times.
+        Number of rows, or time, after which a row has half its weight. Only rows of its own class
+        count, so a frequent class does not make a rare one decay. A dict has a number for each
+        label. With a time such as "12h", "7d" or "2w" a row weighs 2^(−age/half_life), independent
+        of the order. Its age is counted from the latest learned time, and ``t`` has the times.
     multi_class : "lda" or "ovr", default="lda"
-        Separation of three or more classes: all in one problem, as normal classes with the same
-        covariance, or each against all others, which have equal weights.
+        Method for three or more classes: linear discriminant analysis, or one-vs-rest, in which all
+        other classes have equal weights.
     pooled_rows : float, optional
-        Rows of pooled evidence for the covariance of each class. With None all classes share one
-        covariance, and boundaries are linear. A number gives each class its own,
-        (n_k S_k + pooled_rows W) / (n_k + pooled_rows), and boundaries are quadratic.
+        Weight, in rows, of the pooled covariance W in the covariance of each class,
+        (n_k S_k + pooled_rows W) / (n_k + pooled_rows). Boundaries are then quadratic. With None
+        all classes share one covariance, and boundaries are linear.
     calibrate : bool, default=False
         Correct :meth:`predict_stream_proba` by the outcomes of rows that were scored by a model
-        without them. :meth:`fit` cross-fits with five folds, independent of the order of rows, and
-        takes the memory of seven models. :meth:`partial_fit`, and :meth:`fit` with a ``half_life``,
-        score each row before they learn it. Then :meth:`predict_stream_proba` depends on the order
-        of rows, but not on chunks. Rows with sorted labels do not count.
+        that had not learned them. :meth:`fit` cross-fits with five folds, independent of the order
+        of rows, and takes the memory of seven models. :meth:`partial_fit`, and :meth:`fit` with a
+        ``half_life``, score each row before they learn it. Then :meth:`predict_stream_proba`
+        depends on the order of rows, but not on chunks. Rows with sorted labels do not count.
     memory_limit : float, default=2e9
         Bytes that learning may take: the moments of all classes, and as much again for a chunk.
     feature_map : str, Map or FittedMap, optional
         A nonlinear map of the features: "poly2", "interactions", "rm3", "rff:400" or an object of
-        :mod:`counterpoise.feature_maps`. The first 256 rows, which are kept until then, standardize
-        its input. Then the map is fixed. A fixed map, such as ``feature_map_`` of another model, is
-        used as it is.
+        :mod:`counterpoise.feature_maps`. The first 256 rows fit the scaling of its input, and are
+        kept until then. A fitted map, such as ``feature_map_`` of another model, is used as it is.
 
     Attributes
     ----------
@@ -93,10 +94,10 @@ class BalancedRidgeClassifier(EstimatorBase[RidgeModel]):
     moments_ : ClassMoments
         Count, mean and scatter of each class seen, read-only.
     feature_map_ : FittedMap or None
-        The map as it is fixed so far.
+        The map as it is fitted so far.
     clipped_ : float
-        Weight of the rows that have a value 10 or more standard deviations from the mean of the
-        rows that fixed the map, and count as if it were 10; 0 without a map.
+        Weight of the rows with a value 10 or more standard deviations from the mean of the rows
+        that fitted the map. Such values count as 10. It is 0 without a map.
     ridge_ : float
         The ridge that was used.
     n_features_in_ : int

@@ -24,7 +24,7 @@ from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.engines import SaveLoadMixin, feature_names, pack, unpack
 from counterpoise.moments.classes import ravel_binary
 from counterpoise.public_names import document_like
-from counterpoise.solver.options import LABEL_OPTIONS
+from counterpoise.solver.options import LABEL_OPTIONS, warn_unknown_label
 from counterpoise.solver.scores import Scores
 from counterpoise.timestamps import T_IS_IGNORED
 
@@ -125,15 +125,7 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
         """Warn if a parameter by label names labels that no row has."""
         labels = self._engine.labels.tolist()
         for name in LABEL_OPTIONS:
-            given = getattr(self, name, None)
-            unknown = [one for one in given if one not in labels] if isinstance(given, dict) else []
-            if unknown:
-                warnings.warn(
-                    f"{name} names the label {unknown[0]!r}, which no row has; the labels are "
-                    f"{', '.join(map(repr, labels))}",
-                    UserWarning,
-                    stacklevel=4,
-                )
+            warn_unknown_label(name, getattr(self, name, None), labels, stacklevel=5)
 
     def _partial_fit(
         self: Self,

@@ -20,7 +20,7 @@ from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.explanation import Explanation
 from counterpoise.public_names import document_like
 from counterpoise.solver.class_weights import ClassFactors, by_label
-from counterpoise.solver.options import warn_absent_label
+from counterpoise.solver.options import warn_absent_label, warn_unknown_label
 
 MAX_LOG_ODDS = 700.0
 
@@ -145,6 +145,8 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         elif sample_weight is not None:
             params = {**params, "sample_weight": sample_weight}
         self.estimator_ = getattr(inner, method)(X, y, **params)
+        if method == "fit":
+            warn_unknown_label("costs", self.costs, self.classes_.tolist(), stacklevel=4)
 
     @document_like(BalancedRidgeClassifier.predict_proba)
     def predict_proba(self, X: ArrayLike) -> Matrix:

@@ -36,13 +36,13 @@ def parse_column_options(model: Any, label: str) -> Columns:
     for name in ("only", "classes"):
         value = getattr(model, name)
         if isinstance(value, str) or not all(isinstance(one, str) for one in value):
-            raise ValueError(f"{name}={value!r} must be a list of names")
+            raise ValueError(f"{name} must be a list of names; got {value!r}")
     validation.require_one_of(model, "missing", MISSING_RULES)
     validation.require_one_of(model, "decimal", (".", ","))
     if model.time_format is not None and "%" not in model.time_format:
-        raise ValueError(f"time_format={model.time_format!r} is not like %d.%m.%Y")
+        raise ValueError(f"time_format must be like %d.%m.%Y; got {model.time_format!r}")
     if not 0 <= validation.check_nonnegative_int(model.seed, "seed") < 2**32:
-        raise ValueError(f"seed={model.seed!r} must be below 2**32")
+        raise ValueError(f"seed must be below 2**32; got {model.seed!r}")
     return Columns(
         label,
         parse_roles(model.columns or {}),

@@ -54,19 +54,19 @@ NO_ROWS = "Found array with 0 sample(s) while a minimum of 1 is required."
 
 
 class TableClassifier(TransformerMixin, ScoreClassifier):
-    """Classifier of data frames with text, dates and missing values, exact in a stream.
+    """Classifier of data frames with text, dates and missing values.
 
-    It does what ``counterpoise learn`` does, by the same code and in the same file: Python can load
-    what the command line has learned and continue, and vice versa. Frames are of pandas, polars
-    (lazy too) or pyarrow, readers of record batches, objects with ``__arrow_c_stream__``, arrays,
-    or iterables of such pieces, which have no effect on the chunks in which rows are learned.
-    Labels are text, integers or booleans, and are predicted as they were given. Other threads may
-    predict during ``partial_fit``: they use the model as it was before.
+    It runs the same code as ``counterpoise learn`` and writes the same file. Python can continue a
+    model of the command line, and vice versa. A frame may be a pandas, polars or pyarrow frame, a
+    ``LazyFrame``, a reader of record batches, an object with ``__arrow_c_stream__``, an array, or
+    an iterable of these. Rows are learned in chunks that do not depend on how the input is divided.
+    Labels are text, integers or booleans, and ``predict`` returns the same type. During
+    ``partial_fit`` other threads may predict with the model as it was before.
 
-    Numbers are features as they are. Text and booleans become one feature per category, which may
-    appear at any time; hashed columns share a number of features. Dates become seconds and phases
-    of the day, the week and the year. A missing number is imputed by the mean of all values so far,
-    exactly and after the fact, and an indicator is a feature.
+    Numbers are features. Text and booleans become one feature per category, and new categories may
+    appear at any time. Categories of hashed columns share features. Dates become seconds, and
+    phases of the day, the week and the year. A missing number is imputed with the mean of all
+    values so far, also in earlier rows, and an indicator feature marks it.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ def load_external_model(path: str) -> Any:
     """Create a model by the path of its class, such as "sklearn.linear_model:SGDClassifier"."""
     module, _, name = path.partition(":")
     if not (module and name):
-        raise DataError(f"{path!r} must be like sklearn.linear_model:SGDClassifier")
+        raise DataError(f"{path!r} is not MODULE:CLASS, such as sklearn.linear_model:SGDClassifier")
     make = _import_callable(module, name)
     try:
         every = inspect.signature(make).parameters.values()

@@ -28,7 +28,7 @@ try:
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 except ImportError as error:
     raise ImportError(
-        "plots need matplotlib: pip install 'counterpoise[plots]'", name="matplotlib"
+        "plots require matplotlib: pip install 'counterpoise[plots]'", name="matplotlib"
     ) from error
 
 DARK_TEXT_COLOR = "#dddddd"

@@ -64,5 +64,6 @@ def scores_to_export(stored: TableModel) -> Scores:
     """Return the scores of a model; raise if it has learned one class only."""
     scores = stored.estimator.scores()
     if scores.classes.seen.sum() < 2:
-        raise DataError("the model has learned only one class; there is nothing to decide")
+        label = scores.classes.labels[scores.classes.seen][0]
+        raise DataError(f"cannot export: the model has learned only one class, {str(label)!r}")
     return scores

@@ -120,7 +120,7 @@ def build_graph(stored: TableModel) -> bytes:
     try:
         import onnx  # noqa: F401
     except ImportError as error:
-        raise DataError("ONNX needs the package onnx: pip install 'counterpoise[onnx]'") from error
+        raise DataError("ONNX export requires onnx: pip install 'counterpoise[onnx]'") from error
     scores = scores_to_export(stored)
     made = Graph()
     columns = dict.fromkeys(feature.column for feature in stored.encoding.features)

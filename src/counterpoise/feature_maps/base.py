@@ -19,7 +19,7 @@ WARMUP = 256  # rows that fix the scaling
 class Map:
     """A map of rows of l features to terms, which depend on the row alone.
 
-    ``drawn`` (n_params_per_feature, l) are the random numbers of a map, or what it found in rows.
+    ``drawn`` (n_params_per_feature, l) are the random numbers of a map, or values from rows.
     """
 
     @property

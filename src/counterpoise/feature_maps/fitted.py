@@ -38,6 +38,7 @@ MAP_NAMES = (
     "poly2 (or another order), interactions, rm3, hinges, ranks, steps:300, landmarks:256, "
     "rff:400, rff:400,width=0.5, several joined by a plus"
 )
+PYTHON_MAPS = "a map of counterpoise.feature_maps"
 
 
 def map_of(given: Any, kinds: Kinds = KINDS) -> Map:
@@ -56,8 +57,7 @@ def map_of(given: Any, kinds: Kinds = KINDS) -> Map:
     found = _find_map(given, kinds) if isinstance(given, str) else None
     if found is None:
         raise ValueError(
-            f"feature_map={given!r} is not known; use {MAP_NAMES}, or a map of "
-            "counterpoise.feature_maps"
+            f"feature_map={given!r} is not a feature map; use {MAP_NAMES}, or {PYTHON_MAPS}"
         )
     found.check()
     return found
@@ -123,7 +123,7 @@ class FittedMap:
     mean, deviation : ndarray of shape (l,)
         Of the features when the map was fitted.
     drawn : ndarray of shape (q, l)
-        Random numbers of the map, or what it found in rows.
+        Random numbers of the map, or values from the rows that fitted it.
     first : int
         Number of features when the map was fitted.
     missing : tuple of (int, int, bool)

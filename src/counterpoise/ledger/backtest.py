@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.arrays import Counts, Matrix
-from counterpoise.errors import DataError, OptionValue
+from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.ledger import time_buckets
 from counterpoise.ledger.bucket_series import (
     Series,
@@ -145,7 +145,8 @@ def backtest(
     first = max(all_buckets if one is None else one for one in windows)
     if first + test > len(series):
         raise DataError(
-            f"there are {len(series)} buckets, too few to learn {first} and to test {test}"
+            f"there are {len(series)} buckets, too few to learn {first} and to test {test}",
+            Suggestion("specify fewer with {}", "train"),
         )
     begin = np.arange(first, len(series) - test + 1, test)
     age = np.arange(len(series))[None] - begin[:, None]

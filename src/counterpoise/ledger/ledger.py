@@ -272,7 +272,7 @@ class Ledger:
             return writer.rollup(end, every)
 
     def drop(self, until: Any) -> int:
-        """Drop old buckets, as if their rows had never been learned.
+        """Drop old buckets. Their rows then count as never learned.
 
         Parameters
         ----------

@@ -86,8 +86,8 @@ def parse_time(value: Any, option: str) -> int:
         try:
             value = datetime.fromisoformat(text)
         except ValueError:
-            problem = " is not a date or time like 2024-12-31 or 2024-12-31T18"
-            raise DataError((OptionValue(option, value), problem)) from None
+            problem = f" must be a date or time like 2024-12-31 or 2024-12-31T18; got {value!r}"
+            raise DataError((OptionValue(option), problem)) from None
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
     if isinstance(value, date) and not isinstance(value, datetime):
@@ -98,7 +98,7 @@ def parse_time(value: Any, option: str) -> int:
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         moment = float(value)
     else:
-        raise DataError((OptionValue(option), f" must be a date or a time, got {value!r}"))
+        raise DataError((OptionValue(option), f" must be a date or a time; got {value!r}"))
     if not math.isfinite(moment) or abs(moment) >= MAX_TIMESTAMP:
         raise DataError((OptionValue(option), f" is not a point in time: {value!r}"))
     return math.floor(moment)

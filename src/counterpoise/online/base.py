@@ -414,7 +414,8 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
-                f"This {type(self).__name__} has learned nothing yet; call fit or partial_fit first"
+                f"This {type(self).__name__} instance is not fitted yet; call fit or partial_fit "
+                "first"
             )
 
     # Model files.

@@ -85,8 +85,8 @@ class FrameSource(ColumnarSource):
                     self._types[field.name] = before, previous
                     continue
             raise DataError(
-                f"{self.name}: column {field.name!r} holds values of type {now} ({family}) in one "
-                f"piece, and of type {before} ({previous}) in those before it",
+                f"{self.name}: column {field.name!r} contains values of type {now} ({family}) in "
+                f"one chunk, and of type {before} ({previous}) in earlier ones",
                 Suggestion("convert it to what it was"),
                 drop_remedy(field.name),
             )

@@ -200,14 +200,14 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
 
     @document_like(learn_one)
     def unlearn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Unlearn one event, as if it had never been learned.
+        """Unlearn one event: the model equals one that never learned it.
 
-        An event that was never learned is refused where the moments show it: if its label or a
-        feature was never seen, or if no events could have the weight or the scatter that is left.
-        They do not show it if the event lies among many events of its label.
+        An event that was never learned is refused if the moments contradict it: its label or a
+        feature was never seen, or the remaining weight or scatter is impossible. An unknown event
+        that lies among many events of its label is not detected.
 
-        A feature that is 0 in all events that are left is removed. With a map features stay until
-        nothing is left. With `calibrate` the counts of the event stay, unless its class is gone.
+        A feature that is 0 in all remaining events is removed. With a map, features stay as long as
+        there are events. With `calibrate` the counts of the event stay as long as its class.
         """
         if not 0.0 <= w <= MAX_SAMPLE_WEIGHT:
             raise invalid_weight(w)

@@ -327,7 +327,7 @@ def require_unlearnable(state: State, options: Options) -> None:
     """Raise if this model cannot unlearn events."""
     if options.decay.is_active:
         raise ValueError(
-            "unlearning is not possible with half_life: how far an event has decayed is not known; "
+            "unlearning is not possible with half_life: the present weight of an event is unknown; "
             "use river.utils.Rolling without half_life to unlearn what is old"
         )
     if state.warmup is not None:

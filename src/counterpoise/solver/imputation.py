@@ -179,7 +179,7 @@ def _rehash(moments: Moments, at: int, missing: Vector, values: Vector) -> None:
         for value in (0, 1):
             moved = float(values[1] != value) - float(values[0] != value)
             moments.nonconstant_weight[k, value, at] += moved * count
-        # Rows of weight 1 leave their number; the part of others is not known.
+        # Rows of weight 1 leave their number; the part of others is undefined.
         tickets, n = int(moments.row_hashes[k, 0, 0]), float(moments.n[k])
         if tickets == round(n) and moments.min_row_weight[k] == 1.0:
             rows = np.uint64(round(count))

@@ -54,7 +54,8 @@ def require_room(c: int, d: int, limit: float, mapped: bool) -> None:
         remedies.insert(1, Suggestion("use an online rule with a diagonal covariance"))
     raise DataError(
         (
-            f"{c} classes of {d:,} {what} need {size / 1e9:.3g} GB for moments, more than ",
+            f"{c} class{'es' if c > 1 else ''} of {d:,} {what} need {size / 1e9:.3g} GB for "
+            "moments, more than ",
             OptionValue("memory_limit"),
             f" allows ({limit / 1e9:.3g} GB)",
         ),

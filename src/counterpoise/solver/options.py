@@ -94,6 +94,18 @@ def warn_unseen_labels(moments: Moments, options: Options, stacklevel: int = 3) 
     return is_done
 
 
+def warn_unknown_label(option: str, given: object, labels: list[Any], stacklevel: int) -> None:
+    """Warn of a label that an option by label names and that no row of a fit has."""
+    unknown = [label for label in given if label not in labels] if isinstance(given, dict) else []
+    if unknown:
+        warnings.warn(
+            f"{option} names the label {unknown[0]!r}, which no row has; the labels are "
+            f"{', '.join(map(repr, labels))}",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+
+
 def warn_absent_label(
     option: str, given: object, seen: list[Any], rows: float, stacklevel: int = 3
 ) -> bool:

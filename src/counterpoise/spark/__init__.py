@@ -19,7 +19,7 @@ try:
     import pyspark  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        "Spark needs pyspark: pip install 'counterpoise[spark]'", name="pyspark"
+        "counterpoise.spark requires pyspark: pip install 'counterpoise[spark]'", name="pyspark"
     ) from error
 
 

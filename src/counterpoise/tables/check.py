@@ -136,7 +136,7 @@ def _not_a_number(chunk: Chunk, name: str, row: int) -> tuple[int, DataError]:
     cell = chunk.columns[name][row].as_py()
     error = chunk.error(
         row,
-        f"column {name!r} contains {cell[:60]!r}, and numbers in most rows: all are categories",
+        f"column {name!r} contains {cell[:60]!r} and mostly numbers, so all values are categories",
         Suggestion("correct it"),
         Suggestion("confirm that", "columns", {name: "category"}),
     )

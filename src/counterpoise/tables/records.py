@@ -71,7 +71,7 @@ def format_inputs(keys: Iterable[str]) -> str:
     """Return the names of the first inputs as text, and how many more there are."""
     names = list(keys)
     more = len(names) - MAX_LISTED_INPUTS
-    listed = ", ".join(names[:MAX_LISTED_INPUTS]) or "nothing"
+    listed = ", ".join(names[:MAX_LISTED_INPUTS]) or "none"
     return f"{listed} and {more:,} more" if more > 0 else listed
 
 
