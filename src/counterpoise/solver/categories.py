@@ -36,6 +36,7 @@ from counterpoise.solver.score_functions import LinearScores
 MAX_FACTORIZED = 3000  # categories of all columns but the largest that are solved as one matrix
 SOLVE_RTOL = 1e-13  # of conjugate gradients
 MAX_ITERATIONS = 1000
+BLOCK_CATEGORIES = 2048  # that are summed at a time
 TRACE_PROBES = 64  # random vectors that estimate the trace of a matrix that is not factorized
 PSEUDO_ROWS = np.logspace(-1.0, 4.0, 11)  # rows that a ridge may be worth
 MIN_RESIDUAL_DOF_FRACTION = 0.5  # of the rows of a class, that a trusted criterion leaves
@@ -353,56 +354,6 @@ class CategorySystems(RidgeSystems):
         """Return the effects (K, q) that belong to coefficients (q, d) and scores at the anchor."""
         return self.target_effects - self.U @ self.beta(coef, offset)
 
-    def class_moments(self, k: int) -> Matrix:
-        """Return second moments (1 + d, 1 + d) of the constant and the features that are left.
-
-        They are the mean over class k of φ̃φ̃ᵀ, φ̃ = φ − U of the categories of the row.
-        """
-        base, n, U = self.base, float(self.n[0, k]), self.U
-        E = np.empty_like(self.S)
-        E[0, 0], E[0, 1:], E[1:, 0] = 1.0, base.delta[0, k], base.delta[0, k]
-        s = self.s[0]
-        E[1:, 1:] = self.C[0, k] / n / s / s[:, None] + np.outer(base.delta[0, k], base.delta[0, k])
-        Q = np.concatenate([self.stack.n[k][:, None], self.stack.G[k]], axis=1) / n
-        cross = U.T @ Q
-        return E - cross - cross.T + U.T @ (self.stack.product(k, U) / n)
-
-    def gcv(self, b: float) -> float:
-        """Return generalized cross-validation class by class, as ``RidgePath.gcv`` does."""
-        (coef,), (offset,) = self.solve(b)
-        alpha, beta = self.effects(coef, offset), self.beta(coef, offset)
-        inverse = np.linalg.pinv(self._penalized(b), hermitian=True)
-        base, score = self.base, 0.0
-        for k in np.flatnonzero(self.a[0]).tolist():
-            n, y, delta = float(self.n[0, k]), self.y[0, :, k], base.delta[0, k]
-            s, f = self.s[0], beta[0] + delta @ beta[1:]
-            S = self.C[0, k] / n / s / s[:, None]
-            Q = self.stack.G[k] / n - np.outer(self.stack.n[k] / n, delta)
-            p = self.stack.n[k] / n
-            spread = np.einsum("dq,dq->q", S @ beta[1:], beta[1:])
-            spread += 2.0 * np.einsum("kq,kq->q", Q @ beta[1:], alpha)
-            spread += np.einsum("kq,kq->q", self.stack.product(k, alpha) / n, alpha)
-            mean = p @ alpha
-            loss = float((np.maximum(spread - mean**2, 0.0) + (f + mean - y) ** 2).sum())
-            freedom = self.inverse.trace(self.stack, k) / n
-            freedom += float(np.vdot(inverse, self.class_moments(k)))
-            left = 1.0 - float(self.a[0, k]) * freedom / n
-            if left <= MIN_RESIDUAL_DOF_FRACTION:
-                return np.inf
-            score += float(self.a[0, k]) * loss / left**2
-        return score
-
-    def _penalized(self, b: float) -> Matrix:
-        """Return S (1 + d, 1 + d) about the old centre with the ridge of features and constant."""
-        R = self.S.copy()
-        R.flat[len(R) + 1 :: len(R) + 1] += b
-        q = np.append(1.0, -self.base.h[0])
-        if self.intercept == "penalized":
-            R += b * np.outer(q, q)
-        elif self.intercept == "none":
-            R += 1e12 * self.S[0, 0] * np.outer(q, q)
-        return R
-
 
 def row_weights(a: Vector, n: Vector) -> Vector:
     """Return the weight of a row of each class, given the weights a and n of the classes."""
@@ -421,25 +372,102 @@ def choose_category_ridges(
 ) -> Vector:
     """Return the rows (B,) that the ridge of each column is worth: as given, or the best by GCV.
 
-    Each column is judged by a model of the other features and of that column alone, summed over all
+    The criterion is that of a model of the other features and of this column alone, summed over all
     problems. Of equal values, the largest is best.
     """
     chosen = np.array([np.nan if m is None else m for m in columns.pseudo_rows])
     free = np.flatnonzero(np.isnan(chosen)).tolist()
     if not free:
         return chosen
-    unit = row_unit(systems)
+    ridges = PSEUDO_ROWS * row_unit(systems)
     problems = [(one, stack_of(one, categories)) for one in systems]
     for column in free:
-        scores = np.zeros(len(PSEUDO_ROWS))
-        for one, stack in problems:
-            own = stack.column(column)
-            for i, rows in enumerate(PSEUDO_ROWS.tolist()):
-                scores[i] += CategorySystems.after(one, own, np.array([rows * unit])).gcv(b)
+        scores = np.sum([gcv(one, stack.column(column), ridges, b) for one, stack in problems], 0)
         best = float(scores.min())
         near = scores <= best * (1.0 + 1e-8) if np.isfinite(best) else np.isinf(scores)
         chosen[column] = PSEUDO_ROWS[near][-1]
     return chosen
+
+
+def gcv(systems: RidgeSystems, stack: StackedCategories, ridges: Vector, b: float) -> Vector:
+    """Return generalized cross-validation (r,) of one problem for ridges of its only column.
+
+    It is the criterion of ``RidgePath.gcv``, class by class. Categories enter as sums of products
+    of ψ = [U, Z]/(D + l), so that a block of them stays in the cache.
+    """
+    a, n, d, q = systems.a[0], systems.n[0], len(systems.anchor), systems.y.shape[1]
+    seen, alpha = np.flatnonzero(a), row_weights(a, n)
+    width, r = 1 + d + q, len(ridges)
+    crossed = np.zeros((r, width, (1 + len(seen)) * (1 + d)))  # ψ with P, and with each class
+    squares, traces = np.zeros((r, len(seen), width, width)), np.zeros((r, len(seen)))
+    for start in range(0, stack.n.shape[1], BLOCK_CATEGORIES):
+        own = slice(start, start + BLOCK_CATEGORIES)
+        counts = stack.n[seen, own]
+        Q = np.concatenate([counts[..., None], stack.G[seen, own]], axis=2)
+        P = np.tensordot(alpha[seen], Q, 1)
+        Z = ((alpha * systems.y[0])[:, seen] @ counts).T
+        D, right = P[:, 0].copy(), np.concatenate([P, *Q], axis=1)
+        for i, ridge in enumerate(ridges.tolist()):
+            psi = np.concatenate([P, Z], axis=1) / (D + ridge)[:, None]
+            crossed[i] += psi.T @ right
+            for k, one in enumerate(counts):
+                squares[i, k] += psi.T @ (one[:, None] * psi)
+                traces[i, k] += float((one / (D + ridge)).sum())
+    return np.array(
+        [
+            _gcv_of(systems, seen, b, crossed[i], squares[i], traces[i])
+            for i in range(r)
+        ]
+    )  # fmt: skip
+
+
+def _gcv_of(
+    systems: RidgeSystems, seen: Any, b: float, crossed: Matrix, squares: Sums, traces: Vector
+) -> float:
+    """Return the criterion for one ridge, given the sums of all categories."""
+    d, s, base = len(systems.anchor), systems.s[0], systems
+    m = 1 + d
+    S = np.zeros((m, m))
+    S[0, 0], S[1:, 1:] = base.total[0], base.K()[0]
+    right = np.concatenate([(base.y[0] @ base.a[0])[None], base.z[0].T])
+    S -= crossed[:m, :m]
+    right -= crossed[m:, :m].T
+    inverse = np.linalg.pinv(_penalize(base, S, b), hermitian=True)
+    beta = inverse @ right
+    score = 0.0
+    for i, k in enumerate(seen.tolist()):
+        n, y, delta = float(base.n[0, k]), base.y[0, :, k], base.delta[0, k]
+        E = np.empty((m, m))
+        E[0, 0], E[0, 1:], E[1:, 0] = 1.0, delta, delta
+        E[1:, 1:] = base.C[0, k] / n / s / s[:, None] + np.outer(delta, delta)
+        cross = crossed[:, (1 + i) * m : (2 + i) * m] / n
+        square = squares[i] / n
+        # f = φ·β + α, and the effects are α = Z − U β.
+        mixed = cross[m:].T - cross[:m].T @ beta  # E[φ α], of shape (1 + d, q)
+        mean = E[0] @ beta + mixed[0]
+        moment = np.einsum("iq,iq->q", beta, E @ beta + 2.0 * mixed)
+        moment += np.diagonal(square[m:, m:]) - 2.0 * np.einsum("iq,iq->q", beta, square[:m, m:])
+        moment += np.einsum("iq,iq->q", beta, square[:m, :m] @ beta)
+        loss = float((np.maximum(moment - mean**2, 0.0) + (mean - y) ** 2).sum())
+        left_moments = E - cross[:m] - cross[:m].T + square[:m, :m]
+        freedom = traces[i] / n + float(np.vdot(inverse, left_moments))
+        left = 1.0 - float(base.a[0, k]) * freedom / n
+        if left <= MIN_RESIDUAL_DOF_FRACTION:
+            return np.inf
+        score += float(base.a[0, k]) * loss / left**2
+    return score
+
+
+def _penalize(systems: RidgeSystems, S: Matrix, b: float) -> Matrix:
+    """Return S (1 + d, 1 + d) about the centre with the ridge of the features and the constant."""
+    R = 0.5 * (S + S.T)
+    R.flat[len(R) + 1 :: len(R) + 1] += b
+    q = np.append(1.0, -systems.h[0])
+    if systems.intercept == "penalized":
+        R += b * np.outer(q, q)
+    elif systems.intercept == "none":
+        R += 1e12 * S[0, 0] * np.outer(q, q)
+    return R
 
 
 def stack_of(systems: RidgeSystems, categories: CategoryMoments) -> StackedCategories:

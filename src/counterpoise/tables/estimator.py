@@ -41,12 +41,21 @@ def as_ridge(model: Model | None) -> RidgeModel | None:
     return model if isinstance(model, RidgeModel) else None
 
 
+MAX_FREQUENT_PRODUCTS = 300_000  # of a solve with categories that takes no time next to learning
+
+
 def scoring_pace(model: Model) -> int:
-    """Return how long intervals between scorings are, from 1 to 32 by the cost of a solve."""
+    """Return how long intervals between scorings are, from 1 to 32 by the cost of a solve.
+
+    Above 32, a chunk is scored whenever the number of rows has doubled.
+    """
     ridge = as_ridge(model)
     if ridge is None:
         return 32
     d, options = len(ridge.state.moments.anchor), ridge.options
+    categories = ridge.state.moments.categories
+    if categories is not None and sum(categories.sizes) * (1 + d) ** 2 > MAX_FREQUENT_PRODUCTS:
+        return 64
     is_costly = options.ridge == "gcv" or options.pooled_rows is not None
     return min(32, 1 + d // (16 if is_costly else 64))
 
