@@ -51,7 +51,10 @@ def matrix_of(
     positions = {name: b for b, name in enumerate(vocabularies)}
     for block in many:
         if block.column in positions:
-            own = np.append(vocabularies[block.column].codes(block.categories), 0.0)[block.codes]
+            found = block.categories
+            if not isinstance(found, np.ndarray):
+                found = vocabularies[block.column].codes(found)
+            own = np.append(found, 0.0)[block.codes]
             codes[:, positions[block.column]] = own
             never_learned = int(((own == 0) & (block.codes >= 0)).sum())
             if never_learned:
@@ -208,11 +211,13 @@ class ColumnEncoder:
         blocks, vocabularies = [], dict(self.vocabularies)
         for found in self._blocks(chunk, numbers, missing, kinds, kept, bases):
             block = self._as_many(found, vocabularies) if self.allows_many else found
-            blocks.append(block)
             fresh |= dict.fromkeys(block.features)
             if block.column:
-                self._grow(vocabularies, chunk, block, kept)
-            elif block.codes is not None:
+                block = self._grow(vocabularies, chunk, block, kept)
+            blocks.append(block)
+            if block.column:
+                continue
+            if block.codes is not None:
                 self._require_short(chunk, block, kept)
                 column_values.require_memory(chunk, len(fresh), max_features)
             if block.entries is not None:
@@ -258,20 +263,25 @@ class ColumnEncoder:
 
     def _grow(
         self, vocabularies: dict[str, Vocabulary], chunk: Chunk, block: ColumnBlock, kept: Flags
-    ) -> None:
-        """Add the categories of a column to its vocabulary; raise if one is too long."""
+    ) -> ColumnBlock:
+        """Add the categories of a column to its vocabulary, and return the block with their codes.
+
+        Raise if a category is too long.
+        """
         name, values = block.column, list(block.categories)
         what = f"category of column {name!r}"
         remedies = column_values.hash_remedy(name), drop_remedy(name)
         column_values.require_short(chunk, what, values, block.codes, remedies, kept)
         before = vocabularies.get(name, Vocabulary())
         rows = before.rows + int((block.codes >= 0).sum())
-        after = before.append(values).with_rows(rows)
+        after, codes = before.learn(values)
+        after = after.with_rows(rows)
         column_values.require_repeated(self.columns, chunk, name, after.size, rows)
         if after.is_full:
             raise chunk.error(0, f"column {name!r} has {after.size:,} categories", *remedies)
         if after.size:
             vocabularies[name] = after
+        return block._replace(categories=codes)
 
     def only(self, at: Any) -> ColumnEncoder:
         """Return an encoder of the features at some indices alone."""

@@ -33,7 +33,8 @@ class ColumnBlock(NamedTuple):
     features: list[Feature]
     values: Sequence[Vector] = ()  # (n,) of each feature, if each row has a value of each
     codes: Any = None  # else (n,): index of the feature of each row, or −1
-    categories: Sequence[str] = ()  # or of the category, in a column with many of them
+    # or of the category, in a column with many of them: its text, or its code in a vocabulary
+    categories: Any = ()
     column: str = ""  # the column that has these categories
     rows: int = 0  # rows that have a value, where there are ``values``
     entries: Any = None  # CSR matrix (n, m) of features that are numbered; codes of its entries

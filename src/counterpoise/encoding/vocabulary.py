@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,19 +36,24 @@ class Vocabulary:
 
     def append(self, values: Sequence[str]) -> Vocabulary:
         """Return the vocabulary with more categories, those that it does not contain."""
-        known = self._codes if self.size == len(self._values) else self._own_codes()
-        new = [value for value in dict.fromkeys(values) if value not in known]
-        if not new:
-            return self
-        shared = self._values
-        if known is not self._codes:
-            shared = self.values
-        size = self.size
-        for value in new:
-            size += 1
-            known[value] = size
+        return self.learn(values)[0]
+
+    def learn(self, values: Sequence[str]) -> tuple[Vocabulary, NDArray[np.float64]]:
+        """Return the vocabulary with these values, all different, and the code of each."""
+        is_last = self.size == len(self._values)
+        known, shared = self._codes, self._values
+        if not is_last:  # a later vocabulary has the list and its codes
+            known, shared = self._own_codes(), self.values
+        codes = np.fromiter(map(known.get, values, repeat(0)), np.float64, len(values))
+        at = np.flatnonzero(codes == 0.0)
+        if not len(at):
+            return self, codes
+        size = self.size + len(at)
+        codes[at] = np.arange(self.size + 1, size + 1)
+        new = [values[j] for j in at.tolist()]
+        known.update(zip(new, range(self.size + 1, size + 1), strict=True))
         shared.extend(new)
-        return Vocabulary(self.rows, size, shared, known)
+        return Vocabulary(self.rows, size, shared, known), codes
 
     def _own_codes(self) -> dict[str, int]:
         return {value: code for code, value in enumerate(self.values, 1)}
@@ -58,9 +64,9 @@ class Vocabulary:
 
     def codes(self, values: Sequence[str]) -> NDArray[np.float64]:
         """Return the code of each value, 0 for one that is not a category."""
-        size, find = self.size, self._codes.get
-        found = np.array([find(value, 0) for value in values], dtype=np.float64)
-        found[found > size] = 0.0
+        find = map(self._codes.get, values, repeat(0))
+        found = np.fromiter(find, np.float64, len(values))
+        found[found > self.size] = 0.0
         return found
 
     def select(self, at: NDArray[np.intp]) -> Vocabulary:

@@ -50,8 +50,8 @@ from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, Names, com
 
 FLOAT64 = np.dtype(np.float64)
 MAX_UNSCORED_ROWS = 256
-# Largest batch that is learned row by row, which takes less time (benchmarks/speed/bulk.py); wide rows
-# would need memory for a solver.
+# Largest batch that is learned row by row, which takes less time (benchmarks/speed/bulk.py); wide
+# rows would need memory for a solver.
 MAX_ROWS_ONE_BY_ONE, MAX_PRODUCTS_ONE_BY_ONE, MAX_FEATURES_ONE_BY_ONE = 128, 2**18, 256
 Grouping = Callable[[Labels, Labels], tuple[list[NDArray[np.intp]], Labels]]
 

@@ -25,6 +25,7 @@ Codes = NDArray[np.intp]
 Sums = NDArray[np.float64]
 PAIR_BITS = 26  # of the code of a category in the key of a pair
 MAX_CODES = 2**PAIR_BITS  # categories of a column
+MAX_SIMILAR_RUNS = 8  # of pairs, before they become one
 RESIDUAL_RTOL = 1e-9  # of the lightest row: less weight than that is rounding
 SUM_RTOL = 1e-6  # of the size of a sum: what rounding leaves when all rows are removed
 TOO_MANY = "cannot unlearn these rows: a category occurs in more of them than were ever learned"
@@ -146,14 +147,14 @@ class PairWeights:
     runs: tuple[PairRun, ...] = ()
 
     def append(self, other: PairWeights) -> PairWeights:
-        """Return the weights of both samples; runs of similar length become one."""
-        runs = [*self.runs, *other.runs]
-        runs.sort(key=lambda run: -len(run.keys))
-        while len(runs) > 1 and len(runs[-2].keys) <= 2 * len(runs[-1].keys):
-            one, two = runs.pop(), runs.pop()
-            both = np.concatenate([two.keys, one.keys]), np.concatenate([two.weight, one.weight])
-            runs.append(PairRun.of(*both))
-        return PairWeights(tuple(runs))
+        """Return the weights of both samples; many runs of similar length become one."""
+        runs = sorted([*self.runs, *other.runs], key=lambda run: -len(run.keys))
+        while True:
+            last = MAX_SIMILAR_RUNS * len(runs[-1].keys) if runs else 0
+            similar = [run for run in runs if len(run.keys) <= last]
+            if len(similar) < MAX_SIMILAR_RUNS:
+                return PairWeights(tuple(runs))
+            runs = [*runs[: -len(similar)], PairWeights(tuple(similar)).total()]
 
     def scale(self, factor: Vector) -> PairWeights:
         """Return the weights of each class multiplied by a factor (c,)."""

@@ -47,7 +47,7 @@ MAX_FREQUENT_PRODUCTS = 300_000  # of a solve with categories that takes no time
 def scoring_pace(model: Model) -> int:
     """Return how long intervals between scorings are, from 1 to 32 by the cost of a solve.
 
-    Above 32, a chunk is scored whenever the number of rows has doubled.
+    Above 32, a chunk is scored whenever the number of rows has become four times as large.
     """
     ridge = as_ridge(model)
     if ridge is None:

@@ -193,8 +193,9 @@ def scoring_interval(before: int, after: int, chunk_rows: int, pace: int) -> int
     part of an interval. After n rows an interval is about pace / 32 of n, and at most some chunks.
     """
     start = 1 << before.bit_length() >> 1  # of intervals of the same length
-    if pace > 32:
-        return start if after >= 2 * start or before == start else 0
+    if pace > 32:  # a chunk whenever the number of rows has become four times as large
+        end = 4 << (before.bit_length() - 1) // 2 * 2 if before else 1
+        return max(before, 1) if after >= end else 0
     most = chunk_rows * (MIN_INTERVAL_CHUNKS + pace // 2)
     interval = min(most, max(start * pace // 32, FIRST_PART_ROWS))
     since = (before - start) % interval
