@@ -79,6 +79,19 @@ def test_scores_and_probabilities_equal_those_of_one_hot_features(sizes, params,
     assert distances(model, dense, Z, T) < 1e-10
 
 
+@pytest.mark.parametrize("sizes", SIZES[1:])
+@pytest.mark.parametrize("params", FITS[:2])
+@pytest.mark.parametrize(("c", "multi_class"), [(2, "lda"), (4, "ovr")])
+def test_standard_errors_equal_those_of_one_hot_features(sizes, params, c, multi_class):
+    Z, y = rows_with_codes(1500, sizes, c)
+    params = {**params, "multi_class": multi_class, "class_weight": None}
+    model = learned(Z, y, sizes, **params)
+    dense, _ = one_hot_model(Z, sizes, model.scores(), y, **params)
+    errors, expected = (one.summary().errors[:, :4] for one in (model, dense))
+    # The features of the dense model have unit variance, as those of a summary.
+    np.testing.assert_allclose(errors, expected, rtol=1e-8)
+
+
 @pytest.mark.parametrize("sizes", SIZES)
 def test_merging_unlearning_and_any_order_equal_learning_the_rows(sizes):
     Z, y = rows_with_codes(2000, sizes)

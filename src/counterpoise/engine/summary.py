@@ -14,6 +14,7 @@ from counterpoise.engine.state import State
 from counterpoise.errors import printable
 from counterpoise.moments.classes import Classes
 from counterpoise.moments.moments import Moments
+from counterpoise.solver.categories import standard_errors as category_standard_errors
 from counterpoise.solver.class_weights import affine
 from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import RidgeSystems
@@ -53,7 +54,11 @@ def standard_errors(scores: Scores, moments: Moments, options: Options) -> Matri
     found = np.zeros_like(solution.coef)
     rows = np.flatnonzero(classes.seen) if classes.n_scores > 1 else np.zeros(1, np.intp)
     coef, offset = solution.coef[rows], solution.offset[rows]
-    found[rows] = systems.standard_errors(coef, offset, solution.ridge)
+    if scores.effects is None or moments.categories is None:
+        found[rows] = systems.standard_errors(coef, offset, solution.ridge)
+        return found
+    own = LinearScores(solution.anchor, coef, offset, solution.ridge)
+    found[rows] = category_standard_errors(systems, moments.categories, scores.effects, own)
     return found
 
 

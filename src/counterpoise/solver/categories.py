@@ -30,7 +30,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.moments.categories import CategoryMoments, CodeColumns
-from counterpoise.solver.ridge import PooledClasses, RidgeSystems
+from counterpoise.solver.ridge import RidgeSystems
 from counterpoise.solver.score_functions import LinearScores
 
 MAX_FACTORIZED = 3000  # categories of all columns but the largest that are solved as one matrix
@@ -470,6 +470,48 @@ def _penalize(systems: RidgeSystems, S: Matrix, b: float) -> Matrix:
     return R
 
 
+def standard_errors(
+    systems: RidgeSystems,
+    categories: CategoryMoments,
+    effects: CategoryEffects,
+    scores: LinearScores,
+) -> Matrix:
+    """Return standard errors (g, d) of the coefficients of the other features, as ``ridge.py`` does.
+
+    The features are φ̃ = φ − U of the categories of a row, and the score is their product with the
+    coefficients plus the effects of the categories on the targets.
+    """
+    found = []
+    for one, coef, offset in zip(systems, scores.coef, scores.offset, strict=True):
+        left = CategorySystems.after(one, stack_of(one, categories), effects.ridges)
+        stack, s = left.stack, one.s[0]
+        psi = np.concatenate([left.U, left.target_effects[:, :1]], axis=1)
+        w = np.append(left.beta(coef[None], offset[None])[:, 0], 1.0)
+        m = len(w) - 1
+        middle = np.zeros((m, m))
+        for k in np.flatnonzero(one.a[0]).tolist():
+            n, delta = float(one.n[0, k]), one.delta[0, k]
+            E = np.zeros((m + 1, m + 1))
+            E[0, 0], E[0, 1:m], E[1:m, 0] = 1.0, delta, delta
+            E[1:m, 1:m] = one.C[0, k] / n / s / s[:, None] + np.outer(delta, delta)
+            Q = np.concatenate([stack.n[k][:, None], stack.G[k]], axis=1) / n
+            sign = np.append(np.full(m, -1.0), 1.0)  # φ − U, and + Z
+            cross = sign[:, None] * (psi.T @ np.pad(Q, ((0, 0), (0, 1))))
+            square = psi.T @ (stack.product(k, psi) / n)
+            E += cross + cross.T + square * np.outer(sign, sign)
+            mean = np.append(1.0, np.append(delta, 0.0)) + sign * (psi.T @ stack.n[k] / n)
+            S = (E - np.outer(mean, mean)) * n / (n - 1.0)
+            c, e = -(S @ w)[:m], float(one.y[0, 0, k] - mean @ w)
+            variance, mean, S = float(w @ S @ w), mean[:m], S[:m, :m]
+            of_class = (variance + e * e) * S + np.outer(c, c) + variance * np.outer(mean, mean)
+            of_class += e * (np.outer(mean, c) + np.outer(c, mean))
+            middle += float(one.a[0, k]) ** 2 / n * of_class
+        inverse = np.linalg.pinv(_penalize(one, left.S, scores.ridge), hermitian=True)
+        errors = np.sqrt(np.maximum(np.diagonal(inverse @ middle @ inverse)[1:], 0.0))
+        found.append(errors / s)
+    return np.stack(found)
+
+
 def stack_of(systems: RidgeSystems, categories: CategoryMoments) -> StackedCategories:
     """Return the categories in the scaled units of one problem."""
     return StackedCategories.of(categories, systems.anchor, systems.centre[0], systems.s[0])
@@ -490,147 +532,10 @@ def solve_ridge(
         offsets.append(offset)
         effects.append(left.effects(coef, offset))
     scores = LinearScores(systems.anchor.copy(), np.concatenate(coefs), np.concatenate(offsets), b)
-    values = _split(np.concatenate(effects, axis=1), stack.ends)
+    values = split_columns(np.concatenate(effects, axis=1), stack.ends)
     return scores, CategoryEffects(columns, values, rows, ridges)
 
 
-def _split(values: Matrix, ends: NDArray[np.intp]) -> tuple[Matrix, ...]:
+def split_columns(values: Matrix, ends: NDArray[np.intp]) -> tuple[Matrix, ...]:
     """Return the rows of each column."""
     return tuple(np.ascontiguousarray(values[a:b]) for a, b in pairwise(ends))
-
-
-@dataclass(frozen=True, eq=False)
-class WithinClasses:
-    """Covariance within classes of all features and categories, with ridges, and its inverse.
-
-    aW + Λ is R − MMᵀ, with R the second moments about the centre, of which the categories are
-    eliminated, and M the means of the classes times the roots of their weights.
-    """
-
-    pool: PooledClasses
-    stack: StackedCategories
-    b: float
-    ridges: Vector
-
-    @cached_property
-    def alpha(self) -> Vector:
-        """Weight of a row of each class of the moments."""
-        return row_weights(self.pool.a, self.pool.moments.n)
-
-    @cached_property
-    def shares(self) -> Matrix:
-        """Share of each category in each class that was seen, (c, K)."""
-        slots = self.pool.slots
-        return self.stack.n[slots] / self.pool.moments.n[slots, None]
-
-    @cached_property
-    def inverse(self) -> CategoryInverse:
-        """Inverse of the second moments of the categories."""
-        return self.stack.inverse(self.alpha, self.ridges)
-
-    @cached_property
-    def U(self) -> Matrix:
-        """Coefficients (K, d) of the categories on the features."""
-        return self.inverse.solve(np.tensordot(self.alpha, self.stack.G, 1))
-
-    @cached_property
-    def root_weights(self) -> Vector:
-        """Root of the weight of each class that was seen."""
-        return np.sqrt(self.pool.a[self.pool.slots])
-
-    @cached_property
-    def _factor(self) -> Any:
-        """Cholesky factor of the second moments of the features that are left."""
-        pool = self.pool
-        weighted = self.root_weights[:, None] * pool.delta
-        K = pool.K() + weighted.T @ weighted
-        K -= np.tensordot(self.alpha, self.stack.G, 1).T @ self.U
-        K.flat[:: len(K) + 1] += max(self.b, len(K) * 1e-15 * float(np.trace(K)) / len(K))
-        return cho_factor(K, lower=True)
-
-    @cached_property
-    def solved(self) -> tuple[Matrix, Matrix]:
-        """R⁻¹M: for the features (d, c) and for the categories (K, c)."""
-        M = self.root_weights[:, None] * self.pool.delta
-        N = self.root_weights[:, None] * self.shares
-        of_categories = self.inverse.solve(np.ascontiguousarray(N.T))
-        x = cho_solve(self._factor, M.T - self.U.T @ N.T)
-        return x, of_categories - self.U @ x
-
-    @cached_property
-    def gram(self) -> Matrix:
-        """MᵀR⁻¹M (c, c)."""
-        x, u = self.solved
-        product: Matrix = (self.root_weights[:, None] * self.pool.delta) @ x
-        return product + (self.root_weights[:, None] * self.shares) @ u
-
-    def discriminants(self) -> tuple[Matrix, Matrix]:
-        """Return the coefficients (c, d) and effects (c, K) of the mean of each class about all."""
-        x, u = self.solved
-        total, root = self.pool.total, self.root_weights
-        left = np.linalg.inv(np.eye(len(root)) - self.gram)
-        w, v = (x @ left / root).T * total, (u @ left / root).T * total
-        if self.pool.intercept == "none":
-            return w, v
-        share = (root**2 / total)[None]
-        return w - share @ w, v - share @ v
-
-    def covariance(self, k: int, A: Matrix, effects: Matrix) -> Matrix:
-        """Return the covariance (p, p) in class k of scores, given coefficients and effects."""
-        pool = self.pool
-        slot = pool.slots[k]
-        n, s = float(pool.moments.n[slot]), pool.s
-        p = self.shares[k]
-        cross = self.stack.G[slot] / n - np.outer(p, pool.delta[k])
-        mixed = effects @ cross @ A.T
-        mean = effects @ p
-        own = effects @ (self.stack.product(slot, effects.T) / n) - np.outer(mean, mean)
-        covariance: Matrix = A @ (pool.moments.C[slot] / n / s / s[:, None]) @ A.T
-        covariance += mixed + mixed.T + own
-        return covariance
-
-    def traces(self) -> Vector:
-        """Return tr(V⁻¹S_k) of each class, V the covariance with ridges, S_k that of class k."""
-        pool, (x, u) = self.pool, self.solved
-        left = np.linalg.inv(np.eye(len(self.root_weights)) - self.gram)
-        inverse = cho_solve(self._factor, np.eye(len(pool.s)))
-        result = np.empty(len(pool.slots))
-        for k, slot in enumerate(pool.slots.tolist()):
-            n, s, U = float(pool.moments.n[slot]), pool.s, self.U
-            E = pool.moments.C[slot] / n / s / s[:, None]
-            E += np.outer(pool.delta[k], pool.delta[k])
-            cross = U.T @ self.stack.G[slot] / n
-            E = E - cross - cross.T + U.T @ (self.stack.product(slot, U) / n)
-            trace = self.inverse.trace(self.stack, slot) / n + float(np.vdot(inverse, E))
-            trace -= float(self.gram[k, k]) / self.root_weights[k] ** 2
-            trace += float(np.vdot(left, self.covariance(k, x.T, u.T)))
-            result[k] = trace * pool.total
-        return result
-
-
-def solve_lda(
-    pool: PooledClasses, categories: CategoryMoments, columns: CodeColumns, b: float
-) -> tuple[LinearScores, CategoryEffects]:
-    """Solve linear discriminants with all categories."""
-    rows = choose_category_ridges(pool.against_rest(), categories, columns, b)
-    ridges = rows * row_unit(pool.against_rest())
-    within = within_classes(pool, categories, b, ridges)
-    w, effects = within.discriminants()
-    mean = (within.root_weights**2 / pool.total) @ within.shares
-    coef = w / pool.s
-    offset = -(coef @ pool.centre)
-    if pool.intercept != "none":
-        distance = np.einsum("kj,kj->k", w, pool.delta)
-        distance += np.einsum("kj,kj->k", effects, within.shares - mean)
-        offset += pool.prior - 0.5 * distance - effects @ mean
-    values = _split(np.ascontiguousarray(effects.T), within.stack.ends)
-    scores = LinearScores(pool.moments.anchor.copy(), coef, offset, b)
-    return scores, CategoryEffects(columns, values, rows, ridges)
-
-
-def within_classes(
-    pool: PooledClasses, categories: CategoryMoments, b: float, ridges: Vector
-) -> WithinClasses:
-    """Return the covariance within classes, with the ridge b and those of the columns (B,)."""
-    stack = StackedCategories.of(categories, pool.moments.anchor, pool.centre, pool.s)
-    return WithinClasses(pool, stack, b, ridges)

@@ -20,7 +20,8 @@ from scipy.linalg import lapack
 from counterpoise.arrays import Flags, Matrix, Vector
 from counterpoise.moments.classes import Classes, argmax_classes
 from counterpoise.moments.moments import EPS, Moments
-from counterpoise.solver.categories import CategoryEffects, within_classes
+from counterpoise.solver.categories import CategoryEffects
+from counterpoise.solver.category_classes import within_classes
 from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import PooledClasses, cholesky
 from counterpoise.solver.score_functions import QuadraticScores, Solution

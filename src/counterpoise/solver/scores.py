@@ -19,7 +19,8 @@ from counterpoise.moments.downdate import MAX_RELATIVE_ERROR, precision_error
 from counterpoise.moments.moments import EPS, Moments
 from counterpoise.moments.resize import drop_empty_classes
 from counterpoise.solver.calibration import Calibration
-from counterpoise.solver.categories import CategoryEffects, solve_lda, solve_ridge
+from counterpoise.solver.categories import CategoryEffects, solve_ridge
+from counterpoise.solver.category_classes import solve_lda
 from counterpoise.solver.class_weights import affine, class_total_weights, targets
 from counterpoise.solver.link import Link
 from counterpoise.solver.options import Options
