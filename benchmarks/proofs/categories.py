@@ -82,16 +82,16 @@ def with_target_encoding(model):
     return fit_and_score
 
 
-def boosted(**params):
+def make_lightgbm(**params):
     from lightgbm import LGBMClassifier
 
     return LGBMClassifier(n_jobs=1, verbose=-1, random_state=0, **params)
 
 
-def boosted_categories(train, y, test, names):
+def score_with_categories(train, y, test, names):
     """Score by LightGBM with its own treatment of categories."""
     types = {name: pd.CategoricalDtype(train[name].unique()) for name in names}
-    model = boosted().fit(train.astype(types), y)
+    model = make_lightgbm().fit(train.astype(types), y)
     return model.predict_proba(test.astype(types))[:, 1]
 
 
@@ -101,10 +101,10 @@ LEARNERS = {
     "target encoding": with_target_encoding(BalancedRidgeClassifier),
     "many": ridge_with("many"),
     **{f"many:{rows:g}": ridge_with(f"many:{rows:g}") for rows in FIXED},
-    "LightGBM, categorical": boosted_categories,
-    "LightGBM, target encoding": with_target_encoding(boosted),
+    "LightGBM, categorical": score_with_categories,
+    "LightGBM, target encoding": with_target_encoding(make_lightgbm),
     "LightGBM balanced, target encoding": with_target_encoding(
-        lambda: boosted(class_weight="balanced")
+        lambda: make_lightgbm(class_weight="balanced")
     ),
     "HistGradientBoosting, target encoding": with_target_encoding(
         lambda: HistGradientBoostingClassifier(random_state=0)

@@ -35,7 +35,7 @@ def new_model(sizes, rows=None, **params):
     return model
 
 
-def learned(Z, y, sizes, rows=None, step=700, **params):
+def learn_rows(Z, y, sizes, rows=None, step=700, **params):
     model = new_model(sizes, rows, **params)
     for i in range(0, len(y), step):
         model.learn(Z[i : i + step], y[i : i + step])
@@ -73,7 +73,7 @@ def distances(one, other, Z, T):
 def test_scores_and_probabilities_equal_those_of_one_hot_features(sizes, params, c, multi_class):
     Z, y = rows_with_codes(1500, sizes, c)
     params = {**params, "multi_class": multi_class}
-    model = learned(Z, y, sizes, **params)
+    model = learn_rows(Z, y, sizes, **params)
     dense, T = one_hot_model(Z, sizes, model.scores(), y, **params)
     # The dense solution itself has errors of about 1e-13 with 300 nearly collinear features.
     assert distances(model, dense, Z, T) < 1e-10
@@ -85,7 +85,7 @@ def test_scores_and_probabilities_equal_those_of_one_hot_features(sizes, params,
 def test_standard_errors_equal_those_of_one_hot_features(sizes, params, c, multi_class):
     Z, y = rows_with_codes(1500, sizes, c)
     params = {**params, "multi_class": multi_class, "class_weight": None}
-    model = learned(Z, y, sizes, **params)
+    model = learn_rows(Z, y, sizes, **params)
     dense, _ = one_hot_model(Z, sizes, model.scores(), y, **params)
     errors, expected = (one.summary().errors[:, :4] for one in (model, dense))
     # The features of the dense model have unit variance, as those of a summary.
@@ -95,15 +95,15 @@ def test_standard_errors_equal_those_of_one_hot_features(sizes, params, c, multi
 @pytest.mark.parametrize("sizes", SIZES)
 def test_merging_unlearning_and_any_order_equal_learning_the_rows(sizes):
     Z, y = rows_with_codes(2000, sizes)
-    whole = learned(Z, y, sizes, step=2000)
+    whole = learn_rows(Z, y, sizes, step=2000)
     order = np.random.default_rng(1).permutation(len(y))
-    assert distances(learned(Z[order], y[order], sizes, step=311), whole, Z, Z) < 1e-11
-    first, rest = (learned(Z[part], y[part], sizes) for part in (slice(900), slice(900, None)))
+    assert distances(learn_rows(Z[order], y[order], sizes, step=311), whole, Z, Z) < 1e-11
+    first, rest = (learn_rows(Z[part], y[part], sizes) for part in (slice(900), slice(900, None)))
     assert distances(first.merge(rest), whole, Z, Z) < 1e-11
     whole.unlearn(whole.moments_of(Z[900:], y[900:]))
     # Unlearning half of the rows costs about three digits.
     assert distances(whole, first, Z, Z) < 1e-10
-    assert distances(learned(sp.csr_array(Z), y, sizes), learned(Z, y, sizes), Z, Z) < 1e-11
+    assert distances(learn_rows(sp.csr_array(Z), y, sizes), learn_rows(Z, y, sizes), Z, Z) < 1e-11
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -112,7 +112,7 @@ def test_integer_weights_are_repetitions(sizes):
     weight = np.random.default_rng(2).integers(0, 3, len(y))
     one, rows = new_model(sizes), np.repeat(np.arange(len(y)), weight)
     one.learn(Z, y, weight=weight.astype(float))
-    assert distances(one, learned(Z[rows], y[rows], sizes), Z, Z) < 1e-11
+    assert distances(one, learn_rows(Z[rows], y[rows], sizes), Z, Z) < 1e-11
 
 
 @pytest.mark.parametrize("half_life", [300.0, {0: 500.0}, "200s"])
@@ -134,17 +134,17 @@ def test_calibration_maps_and_late_classes_do_not_depend_on_chunks():
     sizes = (30, 15)
     Z, y = rows_with_codes(2500, sizes)
     for params in ({"calibrate": True}, {"feature_map": "hinges"}, {"feature_map": "rff:50"}):
-        one, two = (learned(Z, y, sizes, step=step, **params) for step in (2500, 37))
+        one, two = (learn_rows(Z, y, sizes, step=step, **params) for step in (2500, 37))
         assert distances(one, two, Z, Z) < 1e-9  # terms of random features are nearly collinear
     Z, y = rows_with_codes(2500, sizes, c=5)
     order = np.argsort(y, kind="stable")
-    assert distances(learned(Z, y, sizes), learned(Z[order], y[order], sizes), Z, Z) < 1e-11
+    assert distances(learn_rows(Z, y, sizes), learn_rows(Z[order], y[order], sizes), Z, Z) < 1e-11
 
 
 def test_unlearning_all_rows_of_a_category_leaves_no_trace_of_it():
     sizes = (30, 15)
     Z, y = rows_with_codes(1000, sizes)
-    model, gone = learned(Z, y, sizes), (Z[:, 4] == 7) | (Z[:, 5] == 3)
+    model, gone = learn_rows(Z, y, sizes), (Z[:, 4] == 7) | (Z[:, 5] == 3)
     model.unlearn(model.moments_of(Z[gone], y[gone]))
     found = model.state.moments.categories
     assert not found.columns[0].n[:, 6].any()
@@ -160,7 +160,7 @@ def test_unlearning_all_rows_of_a_category_leaves_no_trace_of_it():
         places = np.zeros(sizes[b] + 1)
         places[stay + 1] = np.arange(1, len(stay) + 1)
         moved[:, 4 + b] = places[Z[:, 4 + b].astype(int)]
-    rest = learned(Z[~gone], y[~gone], sizes)
+    rest = learn_rows(Z[~gone], y[~gone], sizes)
     f, g = model.scores().of(moved[~gone]), rest.scores().of(Z[~gone])
     assert np.abs(f - g).max() < 1e-11
 
@@ -168,7 +168,7 @@ def test_unlearning_all_rows_of_a_category_leaves_no_trace_of_it():
 def test_rows_with_categories_that_were_not_learned_cannot_be_unlearned():
     sizes = (30, 15)
     Z, y = rows_with_codes(600, sizes)
-    model = learned(Z, y, sizes)
+    model = learn_rows(Z, y, sizes)
     before = pickle.dumps(model.state.moments.categories)
     wrong = Z[:50].copy()
     wrong[:, 4] = 1.0
@@ -184,7 +184,7 @@ def test_rows_with_categories_that_were_not_learned_cannot_be_unlearned():
 
 def test_a_category_never_learned_has_no_effect():
     Z, y = rows_with_codes(600, (30,))
-    model, unseen = learned(Z, y, (30,)), Z[:5].copy()
+    model, unseen = learn_rows(Z, y, (30,)), Z[:5].copy()
     unseen[:, 4] = [0, 31, 1000, 0, 99]
     scores = model.scores()
     features = unseen[:, :4]
@@ -219,10 +219,10 @@ def test_features_become_categories_as_if_they_had_been_categories(data):
 def test_large_systems_are_solved_by_conjugate_gradients(monkeypatch):
     sizes = (200, 120, 40)
     Z, y = rows_with_codes(3000, sizes)
-    exact = learned(Z, y, sizes, [5.0, 2.0, 1.0])
+    exact = learn_rows(Z, y, sizes, [5.0, 2.0, 1.0])
     expected = exact.scores().of(Z)
     monkeypatch.setattr(solver, "MAX_FACTORIZED", 10)
-    found = learned(Z, y, sizes, [5.0, 2.0, 1.0]).scores()
+    found = learn_rows(Z, y, sizes, [5.0, 2.0, 1.0]).scores()
     assert np.abs(found.of(Z) - expected).max() < 1e-11
     # The link has traces that are estimates: their error is far below that of the link.
     slopes = exact.scores().link.slopes
@@ -231,7 +231,7 @@ def test_large_systems_are_solved_by_conjugate_gradients(monkeypatch):
 
 def test_quadratic_boundaries_are_refused():
     Z, y = rows_with_codes(200, (9,))
-    model = learned(Z, y, (9,), pooled_rows=10.0)
+    model = learn_rows(Z, y, (9,), pooled_rows=10.0)
     with pytest.raises(DataError, match="need linear boundaries: leave pooled_rows out"):
         model.scores()
 
@@ -239,7 +239,7 @@ def test_quadratic_boundaries_are_refused():
 def test_the_criterion_equals_that_of_the_dense_problem():
     sizes = (25,)
     Z, y = rows_with_codes(400, sizes)
-    model = learned(Z, y, sizes)
+    model = learn_rows(Z, y, sizes)
     from counterpoise.solver.scores import build_problem
 
     problem = build_problem(model.state.moments, model.state.classes, model.options)
@@ -267,7 +267,7 @@ def test_the_criterion_equals_that_of_the_dense_problem():
 def test_columns_and_codes_move_together():
     sizes = (30, 15)
     Z, y = rows_with_codes(800, sizes)
-    model, places = learned(Z, y, sizes), np.random.default_rng(0).permutation(30)
+    model, places = learn_rows(Z, y, sizes), np.random.default_rng(0).permutation(30)
     expected = model.scores().of(Z)
     model.reindex_categories(0, places, 30)
     moved = Z.copy()

@@ -92,6 +92,12 @@ def inspect(
         print()
     show(["class", "weight"], [[str(k), v] for k, v in found["classes"].items()])
     print()
+    for name, one in found["categories"].items():
+        head = ["category", *(f"effect ({label})" for label in scores), "rows"]
+        largest = [[c["category"], *c["effects"], sum(c["rows"])] for c in one["largest"][:top]]
+        print(f"{name}: {one['categories']:,} categories, ridge worth {one['ridge_rows']:g} rows")
+        show(head, largest)
+        print()
     inputs = [[key, r["rows"], r["dropped"]] for key, r in found["inputs"].items()]
     show(["input", "rows", "dropped rows"], _abbreviated_inputs(inputs))
     print()

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import typer
 
 from counterpoise.cli import messages
-from counterpoise.encoding.columns import MANY, MAX_BUCKETS, MISSING_RULES
+from counterpoise.encoding.columns import MANY_CATEGORIES, MAX_BUCKETS, MISSING_RULES
 from counterpoise.errors import DataError, OptionValue, unknown_name
 
 Names = list[str]
@@ -100,10 +100,10 @@ def _many_role(text: str) -> tuple[str, str]:
     """Return a column with many categories and its role, given COLUMN or COLUMN=ROWS."""
     name, equals, rows = text.rpartition("=")
     if not equals:
-        return text, MANY
+        return text, MANY_CATEGORIES
     expected = "COLUMN, or COLUMN=ROWS with the rows that the ridge is worth"
     parse_number("--many", rows, {}, expected, parse_positive)
-    return name, f"{MANY}:{float(rows):g}"
+    return name, f"{MANY_CATEGORIES}:{float(rows):g}"
 
 
 def require_choice(option: str, value: str | None, choices: Iterable[str]) -> None:

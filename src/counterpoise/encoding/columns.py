@@ -14,7 +14,7 @@ from counterpoise.errors import DataError
 
 SINGLE_ROLES = ("weight", "timestamp")  # at most one column has such a role
 OTHER_ROLES = ("drop", *SINGLE_ROLES)  # roles of columns that are not features
-MANY = "many"  # kind of columns whose categories are not features
+MANY_CATEGORIES = "many"  # kind of columns whose categories are not features
 MISSING_RULES = ("mean", "indicate", "drop", "error")
 MAX_BUCKETS = 2**32  # MurmurHash3 has no more values
 FEATURE_NAMES = {
@@ -69,7 +69,7 @@ def by_option(settings: Mapping[str, Any]) -> dict[str, Any]:
         kind, colon, option = role.partition(":")
         if kind in SINGLE_ROLES:
             result[kind] = name
-        elif colon or kind == MANY:
+        elif colon or kind == MANY_CATEGORIES:
             value = int(option) if option.isdigit() else option or None
             result[kind] = {**result.get(kind, {}), name: value}
         else:
@@ -124,7 +124,7 @@ class Columns:
         return {
             name: float(rows) if rows else None
             for name, (kind, _, rows) in kinds.items()
-            if kind == MANY
+            if kind == MANY_CATEGORIES
         }
 
     @cached_property

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector
 from counterpoise.encoding import cell_parsing, column_values
-from counterpoise.encoding.columns import MANY, Columns, Feature
+from counterpoise.encoding.columns import MANY_CATEGORIES, Columns, Feature
 from counterpoise.encoding.kinds import KINDS, ColumnBlock
 from counterpoise.encoding.vocabulary import Vocabulary
 from counterpoise.errors import DataError, Message, Suggestion
@@ -229,7 +229,7 @@ class ColumnEncoder:
         grown, notes = self, dict[str, Message]()
         features = self.features
         if vocabularies:
-            kinds |= dict.fromkeys(vocabularies, MANY)
+            kinds |= dict.fromkeys(vocabularies, MANY_CATEGORIES)
             features = tuple(f for f in features if not is_in_vocabulary(f, vocabularies))
             grown = replace(self, vocabularies=vocabularies, features=features)
         if new or kinds != self.kinds or label_kind != self.labels or bases != self.bases:

@@ -33,6 +33,7 @@ from counterpoise.solver.calibration import Calibration
 from counterpoise.solver.imputation import ImputedMoments, MeanImputation, change_base
 from counterpoise.solver.link import link_of
 from counterpoise.solver.mapped_moments import (
+    GroupedRows,
     clipped_weight,
     moments_of,
     require_category_room,
@@ -277,7 +278,8 @@ class State:
         d = X.shape[1] if through is None else through.size
         require_room(len(labels), d, limit, fixed is not None)
         decay, weight = self.config.decay, batch.weight
-        chunk = moments_of(X, rows_of, labels, weight, decay, anchor, through, batch.t, index)
+        rows = GroupedRows(X, rows_of, labels, weight, batch.t, index)
+        chunk = moments_of(rows, decay, anchor, through)
         if fixed is None:
             require_moderate(features, chunk, batch.names)
         else:

@@ -57,23 +57,23 @@ class CodeColumns:
 class CategoryColumn:
     """Weights n (c, K) and sums of the features (c, K, d) of the categories of one column.
 
-    Without ``codes`` category i is the one with code i. The arrays may have room for more.
+    Without ``codes`` category i is the one with code i. The arrays may be longer.
     """
 
-    room_n: Matrix
-    room_sums: Sums
+    stored_n: Matrix
+    stored_sums: Sums
     size: int
     codes: Codes | None = None  # (K,) sorted
 
     @property
     def n(self) -> Matrix:
         """Weight of each category, (c, K)."""
-        return self.room_n[:, : self.size]
+        return self.stored_n[:, : self.size]
 
     @property
     def sums(self) -> Sums:
         """Sums of the features relative to the origin, (c, K, d)."""
-        return self.room_sums[:, : self.size]
+        return self.stored_sums[:, : self.size]
 
     @property
     def all_codes(self) -> Codes:
@@ -92,7 +92,7 @@ class CategoryColumn:
 
     def copy(self) -> CategoryColumn:
         """Return an independent copy."""
-        return replace(self, room_n=self.n.copy(), room_sums=self.sums.copy())
+        return replace(self, stored_n=self.n.copy(), stored_sums=self.sums.copy())
 
     def resize(self, size: int) -> CategoryColumn:
         """Return the column with at least this many codes, which may share the arrays."""
@@ -102,26 +102,26 @@ class CategoryColumn:
                 np.zeros((c, max(size, self.count))), np.zeros((c, max(size, self.count), d)),
                 max(size, self.count),
             )  # fmt: skip
-            result.room_n[:, self.codes], result.room_sums[:, self.codes] = self.n, self.sums
+            result.stored_n[:, self.codes], result.stored_sums[:, self.codes] = self.n, self.sums
             return result
         if size <= self.size:
             return self
-        room = self.room_n.shape[1]
-        if size <= room:
+        capacity = self.stored_n.shape[1]
+        if size <= capacity:
             return replace(self, size=size)
-        room = size if not room else max(size, room + room // 2)
-        c, _, d = self.room_sums.shape
-        n, sums = np.zeros((c, room)), np.zeros((c, room, d))
+        capacity = size if not capacity else max(size, capacity + capacity // 2)
+        c, _, d = self.stored_sums.shape
+        n, sums = np.zeros((c, capacity)), np.zeros((c, capacity, d))
         n[:, : self.size], sums[:, : self.size] = self.n, self.sums
         return CategoryColumn(n, sums, size)
 
     def map(self, n: Any, sums: Any) -> CategoryColumn:
         """Return the column with new arrays, given functions of the present ones."""
-        return replace(self, room_n=n(self.n), room_sums=np.ascontiguousarray(sums(self.sums)))
+        return replace(self, stored_n=n(self.n), stored_sums=np.ascontiguousarray(sums(self.sums)))
 
     def move_origin(self, by: Vector) -> CategoryColumn:
         """Return the column with sums relative to an origin that is moved by a vector (d,)."""
-        return replace(self, room_n=self.n.copy(), room_sums=self.sums - self.n[..., None] * by)
+        return replace(self, stored_n=self.n.copy(), stored_sums=self.sums - self.n[..., None] * by)
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +273,7 @@ class CategoryMoments:
     def prepare_append(
         self, other: CategoryMoments, slot: Codes, origin: Vector, factor: Vector
     ) -> tuple[CategoryMoments, list[tuple[Any, ...]]]:
-        """Return the moments with room for another sample, and the arguments of ``add_columns``.
+        """Return moments with all categories of two samples, and arguments of ``add_columns``.
 
         The classes are first scaled by factors (c,), and class j of the other is class ``slot[j]``
         here. The result has sums relative to ``origin`` and shares arrays with these moments.
@@ -287,7 +287,7 @@ class CategoryMoments:
             grown = mine.resize(theirs.count)
             columns.append(grown)
             more = theirs.n, theirs.sums, slot, theirs.all_codes, shift
-            steps.append((grown.room_n, grown.room_sums, *more, factor))
+            steps.append((grown.stored_n, grown.stored_sums, *more, factor))
         pairs = {}
         for key, weights in other.pairs.items():
             later = weights.map_keys(lambda k, i, j: (slot[k], i, j))
@@ -326,7 +326,7 @@ class CategoryMoments:
                 if (np.abs(sums[gone]) > SUM_RTOL * before[gone, None] * size[k]).any():
                     raise UnknownRowsError(OTHER_ROWS, None)
                 left[gone], sums[gone] = 0.0, 0.0
-                result.room_n[k, codes], result.room_sums[k, codes] = left, sums
+                result.stored_n[k, codes], result.stored_sums[k, codes] = left, sums
             columns.append(result)
         pairs = {}
         for key, weights in self.pairs.items():
@@ -379,7 +379,7 @@ class CategoryMoments:
         for column in self.columns:
             wider = column.map(np.copy, widen)
             new = np.setdiff1d(np.arange(d), at)
-            wider.room_sums[..., new] = -column.n[..., None] * origin[new]
+            wider.stored_sums[..., new] = -column.n[..., None] * origin[new]
             columns.append(wider)
         return CategoryMoments(origin, tuple(columns), self.pairs)
 

@@ -196,7 +196,7 @@ class CategoryInverse:
         scale = self.diagonal[self.rest] - np.asarray(squares.sum(axis=1)).ravel()
         scale = np.maximum(scale, 1e-3 * self.diagonal[self.rest])[:, None]
 
-        def left(x: Matrix) -> Matrix:
+        def apply_reduced(x: Matrix) -> Matrix:
             product: Matrix = self.within @ x - self.cross @ ((self.cross.T @ x) / D)
             return product
 
@@ -208,7 +208,7 @@ class CategoryInverse:
         for _ in range(MAX_ITERATIONS):
             if (rho <= goal).all():
                 break
-            q = left(p)
+            q = apply_reduced(p)
             step = rho / np.maximum((p * q).sum(axis=0), 1e-300)
             x += step * p
             r -= step * q
@@ -476,7 +476,7 @@ def standard_errors(
     effects: CategoryEffects,
     scores: LinearScores,
 ) -> Matrix:
-    """Return standard errors (g, d) of the coefficients of the other features, as ``ridge.py`` does.
+    """Return standard errors (g, d) of the coefficients of other features, as ``ridge.py`` does.
 
     The features are φ̃ = φ − U of the categories of a row, and the score is their product with the
     coefficients plus the effects of the categories on the targets.

@@ -78,7 +78,7 @@ class WithinClasses:
         return cho_factor(K, lower=True)
 
     @cached_property
-    def solved(self) -> tuple[Matrix, Matrix]:
+    def solution(self) -> tuple[Matrix, Matrix]:
         """R⁻¹M: for the features (d, c) and for the categories (K, c)."""
         M = self.root_weights[:, None] * self.pool.delta
         N = self.root_weights[:, None] * self.shares
@@ -89,13 +89,13 @@ class WithinClasses:
     @cached_property
     def gram(self) -> Matrix:
         """MᵀR⁻¹M (c, c)."""
-        x, u = self.solved
+        x, u = self.solution
         product: Matrix = (self.root_weights[:, None] * self.pool.delta) @ x
         return product + (self.root_weights[:, None] * self.shares) @ u
 
     def discriminants(self) -> tuple[Matrix, Matrix]:
         """Return the coefficients (c, d) and effects (c, K) of the mean of each class about all."""
-        x, u = self.solved
+        x, u = self.solution
         total, root = self.pool.total, self.root_weights
         left = np.linalg.inv(np.eye(len(root)) - self.gram)
         w, v = (x @ left / root).T * total, (u @ left / root).T * total
@@ -120,7 +120,7 @@ class WithinClasses:
 
     def traces(self) -> Vector:
         """Return tr(V⁻¹S_k) of each class, V the covariance with ridges, S_k that of class k."""
-        pool, (x, u) = self.pool, self.solved
+        pool, (x, u) = self.pool, self.solution
         left = np.linalg.inv(np.eye(len(self.root_weights)) - self.gram)
         inverse = cho_solve(self._factor, np.eye(len(pool.s)))
         result = np.empty(len(pool.slots))

@@ -225,7 +225,7 @@ def _category_score_moments(
     each = [within.covariance(k, A, B) for k in range(len(pool.slots))]
     shared = np.tensordot(weights, each, 1)
     own = [(np.diagonal(one), one[k]) for k, one in enumerate(each)]
-    # The square over the product of centred coefficients and means, as in _unit.
+    # The square over the product of centered coefficients and means, as in _unit.
     centring = np.eye(len(A)) - 1.0 / len(A)
     penalty = ridge * A @ A.T + (B * within.stack.spread(within.ridges)) @ B.T
     square = float(np.trace(centring @ (shared + penalty / pool.total)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -116,30 +118,37 @@ def clipped_weight(X: Rows, weight: Vector | None, fixed: FittedMap) -> float:
     return total
 
 
+class GroupedRows(NamedTuple):
+    """Rows of features, grouped by label."""
+
+    X: Rows  # (n, l)
+    rows_of: list[NDArray[np.intp]]  # the rows of each label
+    labels: Labels
+    weight: Vector | None = None  # (n,)
+    t: Vector | None = None  # (n,) times
+    index: NDArray[np.intp] | None = None  # (n, B) categories in columns with many of them
+
+    def part(self, start: int, stop: int) -> GroupedRows:
+        """Return the rows from start to stop."""
+        own = [rows[(rows >= start) & (rows < stop)] - start for rows in self.rows_of]
+        weight, t, index = (
+            None if one is None else one[start:stop] for one in (self.weight, self.t, self.index)
+        )
+        return GroupedRows(self.X[start:stop], own, self.labels, weight, t, index)
+
+
 def moments_of(
-    X: Rows,
-    rows_of: list[NDArray[np.intp]],
-    labels: Labels,
-    weight: Vector | None,
-    decay: Decay,
-    anchor: Vector | None,
-    fixed: FittedMap | None,
-    t: Vector | None = None,
-    index: NDArray[np.intp] | None = None,
+    rows: GroupedRows, decay: Decay, anchor: Vector | None, fixed: FittedMap | None
 ) -> Moments:
     """Return :meth:`Moments.of_groups`, after a map, slice by slice, if there is one."""
     if fixed is None:
-        return Moments.of_groups(X, rows_of, labels, weight, decay, anchor, t, index)
+        return Moments.of_groups(
+            rows.X, rows.rows_of, rows.labels, rows.weight, decay, anchor, rows.t, rows.index
+        )
     total: Moments | None = None
-    for start in range(0, max(X.shape[0], 1), SLICE):
-        stop = start + SLICE
-        part = X[start:stop]
-        mapped = terms_of(part, fixed)
-        mine = [rows[(rows >= start) & (rows < stop)] - start for rows in rows_of]
-        own = None if weight is None else weight[start:stop]
-        when = None if t is None else t[start:stop]
-        codes = None if index is None else index[start:stop]
-        piece = Moments.of_groups(mapped, mine, labels, own, decay, anchor, when, codes)
+    for start in range(0, max(rows.X.shape[0], 1), SLICE):
+        part = rows.part(start, start + SLICE)
+        piece = moments_of(part._replace(X=terms_of(part.X, fixed)), decay, anchor, None)
         total = piece if total is None else total.append(piece, decay)
         anchor = total.anchor
     assert total is not None

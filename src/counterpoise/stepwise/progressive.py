@@ -27,7 +27,7 @@ from counterpoise.feature_maps.fitted import SLICE
 from counterpoise.moments.classes import Classes, n_score_columns
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.class_weights import by_label, class_total_weights, targets
-from counterpoise.solver.mapped_moments import moments_of
+from counterpoise.solver.mapped_moments import GroupedRows, moments_of
 from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import RIDGE_PRIOR_ROWS, decaying_ridge
 from counterpoise.solver.scores import solve_scores
@@ -208,8 +208,9 @@ def threaded_scores(
                 if last < rows:  # learn the rows of the part in bulk
                     mine = slice(seen, max(last - delay, 0))
                     rows_of = [np.flatnonzero(codes[mine] == k) for k in range(len(moments.n))]
-                    known = moments.labels, None, options.decay, moments.anchor, fixed
-                    moments.append(moments_of(X[mine], rows_of, *known), options.decay)
+                    some = GroupedRows(X[mine], rows_of, moments.labels)
+                    chunk = moments_of(some, options.decay, moments.anchor, fixed)
+                    moments.append(chunk, options.decay)
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             for future in done:
                 future.result()

@@ -12,7 +12,7 @@ import numpy as np
 from counterpoise.arrays import Counts, Matrix
 from counterpoise.encoding.columns import (
     FEATURE_NAMES,
-    MANY,
+    MANY_CATEGORIES,
     MISSING_RULES,
     Columns,
     Feature,
@@ -202,7 +202,7 @@ def read_encoding(
         is_text = isinstance(values, list) and all(isinstance(value, str) for value in values)
         check_file(is_text and len(set(values)) == len(values), "malformed categories")
         vocabularies[_text(name)] = Vocabulary.of(values, rows)
-    is_many = all(kinds.get(name) == MANY for name in vocabularies)
+    is_many = all(kinds.get(name) == MANY_CATEGORIES for name in vocabularies)
     check_file(is_many and len(vocabularies) == len(categories or []), "malformed categories")
     encoding = ColumnEncoder(columns, kinds, features, plain["labels"], bases, vocabularies)
     check_file(all(fits(feature, encoding) for feature in features), "features of other columns")
