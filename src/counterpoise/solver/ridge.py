@@ -399,19 +399,23 @@ class RidgePath:
         φ·R⁻¹x less by φ·R⁻¹e_j e_j·R⁻¹x / e_j·R⁻¹e_j.
         """
         P = (Z - self.centre) / self.s @ self.V
-        E = np.where(own[:, None] >= 0, self.V[own], 0.0)
         (t,), (w,) = self.solve_rotated(b)
         inverse = 1.0 / (self.lam + b[:, None])
         u, pull = inverse * self.h, self.rank_one(b, self.norm(inverse))
         tilt = self.share - P @ u.T  # φ·R⁻¹q
         y, omega = self.y[0, slot, None], (weight * self.a[slot] / self.n[slot])[:, None]
+        h, f = self.share + P**2 @ inverse.T - pull * tilt**2, t + P @ w.T
+        has_own = np.flatnonzero(own >= 0)
+        E = self.V[own[has_own]]
         lean = E @ u.T
-        at_j = (P * E) @ inverse.T + pull * tilt * lean
         size = E**2 @ inverse.T - pull * lean**2
-        at_j /= np.where(size > 0.0, size, np.inf)  # φ·R⁻¹e_j / e_j·R⁻¹e_j
-        h = self.share + P**2 @ inverse.T - pull * tilt**2 - at_j**2 * size
+        ratio = np.zeros_like(h)  # φ·R⁻¹e_j / e_j·R⁻¹e_j
+        ratio[has_own] = (P[has_own] * E) @ inverse.T + pull * tilt[has_own] * lean
+        ratio[has_own] /= np.where(size > 0.0, size, np.inf)
+        h[has_own] -= ratio[has_own] ** 2 * size
+        f[has_own] -= ratio[has_own] * (E @ w.T)
         h = np.clip(omega * h, 0.0, MAX_LEVERAGE)
-        scores: Matrix = (t + P @ w.T - at_j * (E @ w.T) - h * y) / (1.0 - h)
+        scores: Matrix = (f - h * y) / (1.0 - h)
         coef = w @ self.V.T / self.s
         for k in np.unique(slot):
             mine, delta = slot == k, self.delta[k] @ self.V
@@ -420,10 +424,11 @@ class RidgePath:
             # scatter.
             g = rest[:, None] * delta - coef @ self.C[k] / self.n[k] / self.s @ self.V
             along = self.share * rest + P[mine] @ (inverse * g).T
-            along -= at_j[mine] * (E[mine] @ (inverse * g).T)
             tilted = pull * (self.share * rest - (u * g).sum(axis=1))
-            along -= tilted * (tilt[mine] + at_j[mine] * lean[mine])
-            scores[mine] += omega[mine] * along
+            scores[mine] += omega[mine] * (along - tilted * tilt[mine])
+            some = mine[has_own]
+            at_j = E[some] @ (inverse * g).T + tilted * lean[some]
+            scores[has_own[some]] -= omega[has_own[some]] * ratio[has_own[some]] * at_j
         return scores, h
 
     def rms(self, b: Vector) -> Vector:
