@@ -22,7 +22,6 @@ COMPARED = (
     "mean difference, number of {0} on which it is better and worse, Wilcoxon's p over the {0} "
     "with Holm's correction, and the seconds of the learner over its own seconds:"
 )
-SECONDS = "Columns may come from different runs. Seconds are CPU time: of one machine, except for"
 
 # Nonlinear
 
@@ -63,7 +62,8 @@ def write_nonlinear(study):
         "the number of features by 5-fold cross-validation for G-mean, 81 fits per fold. The "
         "forests have 300 trees; each tree of the balanced one (imbalanced-learn) has as many rows "
         "of both classes. All other options are defaults. The best of a row is bold; - was not "
-        f"run. {SECONDS} those of SVC and of river's trees.",
+        "run. Columns come from different runs. Seconds are CPU time: those of the averaging "
+        "classifier are from a run on a faster machine.",
         report.table(["", *study.learners], means),
         study.table(lambda name: [study.sets[name].dimension], ["l"]),
         f"The averaging classifier less each learner: {COMPARED.format('sets')}",
@@ -117,7 +117,8 @@ def write_keel(study):
         "recalls of all classes. Learners as in [nonlinear.md](nonlinear.md): *cut* predicts the "
         "class whose probability is largest relative to its frequency, and the tuned SVC chooses C "
         f"and gamma from {len(GRID['svc__C']) * len(GRID['svc__gamma'])} pairs; the last column is "
-        f"the same SVC with its defaults. {SECONDS} those of SVC.",
+        "the same SVC with its defaults. Seconds are CPU time; those of SVC come from a run on a "
+        "slower machine.",
         report.table(["mean of", *study.learners], means),
         f"The averaging classifier less each learner: {COMPARED.format('sources')}",
         study.compare("averaging", sources),
