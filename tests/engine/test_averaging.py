@@ -2,6 +2,7 @@
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,11 +22,13 @@ from counterpoise.engine.averaging import (
     temperature,
 )
 from counterpoise.engine.parameters import LINEAR
-from counterpoise.engine.ranking import Sample, leave_one_out_scores
+from counterpoise.engine.ranking import Sample, leave_one_out_scores, own_landmarks
 from counterpoise.engine.row_buffer import RowBuffer, decayed_weight
 from counterpoise.engine.row_hashes import row_order
 from counterpoise.engine.state import State
 from counterpoise.errors import ModelFileError
+from counterpoise.feature_maps import fit_map
+from counterpoise.feature_maps.kernel_maps import UNUSED_LANDMARK
 from counterpoise.modelfile.container import from_bytes, to_bytes
 from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import eigen
@@ -50,7 +53,8 @@ def test_leaving_a_row_out_is_refitting_without_it(classes, how):
     how = {**how, "scale": None}  # else a refit has another scaling
     options = Options(ridge=b, **how)
     state = BalancedRidgeClassifier(ridge=b, **how).fit(X, y)._engine.state
-    sample = Sample(X[rows], y[rows], np.ones(len(rows)), np.ones(len(rows)))
+    weight = np.ones(len(rows))
+    sample = Sample(X[rows], y[rows], weight, weight, np.full(len(rows), -1))
     found = leave_one_out_scores(
         state.moments, state.classes, options, np.array([b]), sample
     ).scores[:, 0]
@@ -67,6 +71,52 @@ def test_leaving_a_row_out_is_refitting_without_it(classes, how):
         )
     # What is left out is of the order of 1/n of what leaving out does.
     assert np.abs(found - refitted).mean() < 0.3 * np.abs(whole - refitted).mean()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_row_is_left_out_as_a_landmark_too(classes):
+    X, y = stream(80, d=3, classes=classes, minority=0.3)
+    fixed = fit_map("rm2+landmarks:60,width=0.3/0.8", X, y=y)
+    first, how = fixed.map.landmarks_at(3).start, {"ridge": 0.3, "scale": None}
+    state = BalancedRidgeClassifier(feature_map=fixed, **how).fit(X, y)._engine.state
+    Z, weight = state.terms(X), np.ones(80)
+    own = own_landmarks(state.fixed, Z)
+    assert (own >= 0).sum() == 60
+    refitted = []
+    for i, j in enumerate(own - first):
+        drawn, others = fixed.drawn.copy(), np.arange(80) != i
+        drawn[j if j >= 0 else slice(0)] = UNUSED_LANDMARK
+        alone = BalancedRidgeClassifier(feature_map=replace(fixed, drawn=drawn), **how)
+        refitted.append(alone.fit(X[others], y[others])._engine.scores().of(X[[i]])[0])
+    errors = []
+    for terms in (own, np.full(80, -1)):
+        sample = Sample(Z, y, weight, weight, terms)
+        found = leave_one_out_scores(
+            state.moments, state.classes, Options(**how), np.array([0.3]), sample
+        )
+        off = found.scores[:, 0] - np.array(refitted)
+        errors.append(np.abs(off - off.mean(axis=1, keepdims=True) if classes > 2 else off).mean())
+    # What is left is of the order of 1/n, as without landmarks.
+    assert errors[0] < 0.35 * errors[1]
+
+
+def test_a_row_that_is_nearly_interpolated_is_left_out():
+    X, y = stream(40, d=60, classes=2, minority=0.3)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    how, weight = {"ridge": 1e-4, "scale": None}, np.ones(40)
+    state = BalancedRidgeClassifier(**how).fit(X, y)._engine.state
+    sample = Sample(X, y, weight, weight, np.full(40, -1))
+    found = leave_one_out_scores(
+        state.moments, state.classes, Options(**how), np.array([1e-4]), sample
+    )
+    assert found.leverage > 0.999
+    refitted = []
+    for i in range(40):
+        others = np.arange(40) != i
+        alone = BalancedRidgeClassifier(**how).fit(X[others], y[others])
+        refitted.append(alone._engine.scores().of(X[[i]])[0])
+    # The model of all rows predicts each label almost exactly, a model without the row does not.
+    assert_close(found.scores[:, 0], np.array(refitted), 0.1)
 
 
 def test_the_average_is_that_of_scores_over_their_size():

@@ -117,7 +117,8 @@ def test_a_path_is_every_ridge_solved_alone(classes):
     one = BalancedRidgeClassifier(feature_map="rm2").fit(X, y)
     moments = one._engine.state.moments
     ridges = np.array([b for b in RIDGES if b >= 1e-4])
-    rows = Sample(one._engine.state.terms(X), y, np.ones(len(y)), np.ones(len(y)))
+    weight = np.ones(len(y))
+    rows = Sample(one._engine.state.terms(X), y, weight, weight, np.full(len(y), -1))
     found = leave_one_out_scores(
         moments, one._engine.state.classes, Options.of(one), ridges, rows
     ).weights

@@ -5,6 +5,8 @@ least squares of two classes see :meth:`counterpoise.solver.ridge.RidgePath.leav
 QDA: without the row x of class k the mean moves by v/(n − 1), v = x − μ_k, and W loses its share of
 vvᵀ, so that the formula of Sherman and Morrison gives distances and determinants. The other rows of
 the class then count n/(n − 1) times as much.
+
+A new row is not a landmark. So a row that is one is left out of a model without this landmark.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ class Sample(NamedTuple):
     code: NDArray[np.intp]
     weight: Vector
     full_weight: Vector
+    own: NDArray[np.intp]  # (n,) term whose landmark is the row itself; −1 for none
 
 
 class LeaveOneOutScores(NamedTuple):
@@ -98,7 +101,7 @@ def _squares(
     systems: RidgeSystems, b: Vector, rows: Sample, slot: NDArray[np.intp]
 ) -> LeaveOneOutScores:
     path = systems.path()
-    scores, h = path.leave_one_out(b, rows.Z, slot, rows.weight)
+    scores, h = path.leave_one_out(b, rows.Z, slot, rows.weight, rows.own)
     (coef,), (offset,) = path.coefficients(b)
     models = RidgePathScores(systems.anchor.copy(), coef[:, None], offset[:, None])
     return LeaveOneOutScores(scores[..., None], models, path.rms(b), _largest(h, slot))
@@ -114,20 +117,29 @@ def _linear(pool: PooledClasses, b: Vector, rows: Sample) -> LeaveOneOutScores:
     P, D = (rows.Z - pool.centre) / pool.s @ V, pool.delta @ V
     v, own = P - D[code], (np.arange(len(P)), code)
     beta = share[code] * rows.weight / left  # of vvᵀ that W loses
+    e = np.where(rows.own[:, None] >= 0, V[rows.own], 0.0)
     scores = np.empty((len(P), len(b), len(D)))
     h, rms, coef = np.empty((len(P), len(b))), np.empty(len(b)), []
     offset = []
     for j, ridge in enumerate(b):
         inverse = pool.total / (lam + ridge)
         w, vi = D * inverse, v * inverse
-        h[:, j] = np.minimum(beta * (vi * v).sum(axis=1), MAX_LEVERAGE)
-        grown = (beta / (1.0 - h[:, j]))[:, None]
-        across = (vi * P).sum(axis=1)[:, None] - vi @ D.T  # v·Σ⁻¹(x − μ_j)
         height = pool.prior - 0.5 * (w * D).sum(axis=1)
-        shared = (P * P) @ inverse
-        distance = shared[:, None] - 2.0 * P @ w.T + (w * D).sum(axis=1) + grown * across**2
+        near, shared = (vi * v).sum(axis=1), (P * P) @ inverse
+        across = (vi * P).sum(axis=1)[:, None] - vi @ D.T  # v·Σ⁻¹(x − μ_j)
+        distance = shared[:, None] - 2.0 * P @ w.T + (w * D).sum(axis=1)
+        # Without term e all products are less: xᵀΣ⁻¹y by xᵀΣ⁻¹e eᵀΣ⁻¹y / eᵀΣ⁻¹e.
+        ei, ev = e * inverse, (e * vi).sum(axis=1)
+        size = (ei * e).sum(axis=1)
+        size[size <= 0.0] = np.inf
+        ex = (ei * P).sum(axis=1)[:, None] - ei @ D.T
+        near -= ev**2 / size
+        across -= (ev / size)[:, None] * ex
+        distance -= ex**2 / size[:, None]
+        h[:, j] = np.minimum(beta * near, MAX_LEVERAGE)
+        distance += (beta / (1.0 - h[:, j]))[:, None] * across**2
         # Its own mean moves away: (n/(n − ω))² times the distance, which W makes longer too.
-        distance[own] = (n / left) ** 2 * (vi * v).sum(axis=1) / (1.0 - h[:, j])
+        distance[own] = (n / left) ** 2 * near / (1.0 - h[:, j])
         distance /= (1.0 + beta)[:, None]
         scores[:, j] = pool.prior + 0.5 * (shared[:, None] - distance)
         coef.append(w @ V.T / pool.s)
@@ -192,6 +204,7 @@ def _largest(h: Matrix, code: NDArray[np.intp]) -> Vector:
 MIN_ROWS = 16  # rows learned before candidates are ranked
 MARGIN_SCALE = 0.3  # of the usual margin: a row that is missed by less than that is half a hit
 MAX_MEAN_LEVERAGE = 0.9  # mean leverage from which a model interpolates its rows
+MIN_OWN_NEARNESS = 1.0 - 1e-9  # nearness of a row to the landmark that it is itself
 
 
 class CandidateModel(NamedTuple):
@@ -261,9 +274,8 @@ def rank_by_leave_one_out(
             decayed_weight(w, passed, half_life) for w in (np.minimum(weight, 1.0), weight)
         )
         Z = state.terms(X) if filled is None else state.impute(X)
-        found = leave_one_out_scores(
-            moments, classes, options, ridges, Sample(Z, code, one, weight)
-        )
+        sample = Sample(Z, code, one, weight, own_landmarks(state.fixed, Z))
+        found = leave_one_out_scores(moments, classes, options, ridges, sample)
         alone = one >= (1.0 - 1e-9) * moments.n[classes.slots][code]
         G.append(
             _g_means(found, code, np.where(alone, 0.0, weight), classes, options.class_factors)
@@ -273,6 +285,15 @@ def rank_by_leave_one_out(
     best = max(range(len(G)), key=lambda i: float(G[i].max()))
     names = [name for name, _, _ in candidates]
     return CandidateRanking(names, models, G, (best, int(G[best].argmax())), heat)
+
+
+def own_landmarks(fixed: FittedMap | None, Z: Matrix) -> NDArray[np.intp]:
+    """Return the term (n,) whose landmark each mapped row (n, d) is; −1 for none."""
+    at = None if fixed is None else fixed.map.landmarks_at(len(fixed.mean))
+    if at is None:
+        return np.full(len(Z), -1)
+    near = Z[:, at] >= MIN_OWN_NEARNESS
+    return np.where(near.any(axis=1), at.start + near.argmax(axis=1), -1)
 
 
 def _g_means(

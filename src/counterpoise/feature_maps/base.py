@@ -86,6 +86,10 @@ class Map:
         """Return the indices of those terms that are the features; None if they are not terms."""
         return None
 
+    def landmarks_at(self, inputs: int) -> slice | None:
+        """Return which terms are nearness to learned rows; None if no term is."""
+        return None
+
     @property
     def rows(self) -> int:
         """Number of rows that fix the map."""
@@ -196,6 +200,13 @@ class MapUnion(Map):
             if at is not None:
                 at += terms.start
                 return at
+        return None
+
+    def landmarks_at(self, inputs: int) -> slice | None:
+        """Return which terms are nearness to learned rows, of the first part that has them."""
+        for part, terms, _ in self._parts(inputs):
+            if part.landmarks_at(inputs) is not None:
+                return terms
         return None
 
     def names(self, names: Sequence[str]) -> list[str]:

@@ -172,6 +172,10 @@ class Landmarks(KernelMap):
         unit = drawn[-1]
         nearness(X * unit, drawn[:-1] * unit, self.sharpness(), out)
 
+    def landmarks_at(self, inputs: int) -> slice:
+        """Return all terms."""
+        return slice(0, int(self.terms))
+
     def sharpness(self) -> Vector:
         """Return 1/(2σ²) of each landmark: of the widths in turn, each with all classes."""
         return _sharpness(int(self.terms), self._widths())

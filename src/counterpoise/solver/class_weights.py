@@ -86,7 +86,7 @@ def affine(moments: Moments, scale: str | None) -> tuple[Vector, Vector]:
     if scale is None:
         return -anchor, np.ones(len(anchor))
     seen = moments.n > 0
-    variance = np.einsum("kjj->kj", moments.C[seen]) / moments.n[seen, None]
+    variance = np.einsum("kjj->kj", moments.C)[seen] / moments.n[seen, None]
     return standardization(anchor, moments.N[seen], moments.mean[seen], variance)
 
 

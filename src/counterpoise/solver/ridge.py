@@ -41,7 +41,7 @@ MIN_RESIDUAL_DOF_FRACTION = 0.5
 RIDGE_PRIOR_ROWS = (
     3.0  # rows that the decaying ridge is equal to (benchmarks/proofs/comparisons.py)
 )
-MAX_LEVERAGE = 0.999  # leverage of a row at most
+MAX_LEVERAGE = 1.0 - 1e-6  # leverage of a row at most
 
 Batch = NDArray[np.float64]  # an array with a leading axis of problems
 
@@ -384,7 +384,7 @@ class RidgePath:
         return score, blur
 
     def leave_one_out(
-        self, b: Vector, Z: Matrix, slot: NDArray[np.intp], weight: Vector
+        self, b: Vector, Z: Matrix, slot: NDArray[np.intp], weight: Vector, own: NDArray[np.intp]
     ) -> tuple[Matrix, Matrix]:
         """Return scores (n, r) of learned rows by models without them, and leverages (n, r).
 
@@ -395,6 +395,8 @@ class RidgePath:
             f₋ = (f − h y)/(1 − h) + ω φ·R⁻¹ E_k[φ (y − f)]
 
         The last term gives the other rows of its class the weight that the class loses with it.
+        The model of a row has no term j = ``own`` (n,), −1 for none, which makes all products
+        φ·R⁻¹x less by φ·R⁻¹e_j e_j·R⁻¹x / e_j·R⁻¹e_j.
         """
         P = (Z - self.centre) / self.s @ self.V
         (t,), (w,) = self.solve_rotated(b)
@@ -402,8 +404,18 @@ class RidgePath:
         u, pull = inverse * self.h, self.rank_one(b, self.norm(inverse))
         tilt = self.share - P @ u.T  # φ·R⁻¹q
         y, omega = self.y[0, slot, None], (weight * self.a[slot] / self.n[slot])[:, None]
-        h = np.clip(omega * (self.share + P**2 @ inverse.T - pull * tilt**2), 0.0, MAX_LEVERAGE)
-        scores: Matrix = (t + P @ w.T - h * y) / (1.0 - h)
+        h, f = self.share + P**2 @ inverse.T - pull * tilt**2, t + P @ w.T
+        has_own = np.flatnonzero(own >= 0)
+        E = self.V[own[has_own]]
+        lean = E @ u.T
+        size = E**2 @ inverse.T - pull * lean**2
+        ratio = np.zeros_like(h)  # φ·R⁻¹e_j / e_j·R⁻¹e_j
+        ratio[has_own] = (P[has_own] * E) @ inverse.T + pull * tilt[has_own] * lean
+        ratio[has_own] /= np.where(size > 0.0, size, np.inf)
+        h[has_own] -= ratio[has_own] ** 2 * size
+        f[has_own] -= ratio[has_own] * (E @ w.T)
+        h = np.clip(omega * h, 0.0, MAX_LEVERAGE)
+        scores: Matrix = (f - h * y) / (1.0 - h)
         coef = w @ self.V.T / self.s
         for k in np.unique(slot):
             mine, delta = slot == k, self.delta[k] @ self.V
@@ -412,8 +424,11 @@ class RidgePath:
             # scatter.
             g = rest[:, None] * delta - coef @ self.C[k] / self.n[k] / self.s @ self.V
             along = self.share * rest + P[mine] @ (inverse * g).T
-            along -= pull * tilt[mine] * (self.share * rest - (u * g).sum(axis=1))
-            scores[mine] += omega[mine] * along
+            tilted = pull * (self.share * rest - (u * g).sum(axis=1))
+            scores[mine] += omega[mine] * (along - tilted * tilt[mine])
+            some = mine[has_own]
+            at_j = E[some] @ (inverse * g).T + tilted * lean[some]
+            scores[has_own[some]] -= omega[has_own[some]] * ratio[has_own[some]] * at_j
         return scores, h
 
     def rms(self, b: Vector) -> Vector:
