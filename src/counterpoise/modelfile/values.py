@@ -20,14 +20,7 @@ from counterpoise.engine.state import LearningConfig, State
 from counterpoise.errors import ModelFileError
 from counterpoise.feature_maps import FittedMap, Warmup
 from counterpoise.feature_maps.fitted import map_of
-from counterpoise.modelfile.category_values import (
-    pack_categories,
-    pack_codes,
-    pack_effects,
-    unpack_categories,
-    unpack_codes,
-    unpack_effects,
-)
+from counterpoise.modelfile import category_values
 from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.moments.categories import CodeColumns
 from counterpoise.moments.classes import Classes, union
@@ -368,7 +361,7 @@ def pack_progressive(progressive: ProgressiveCalibration, labels: Labels) -> tup
         else:
             arrays |= _pack_solution(solution)
         arrays |= {"shift": link.shift, "frequency": link.frequency}
-        arrays |= pack_effects(scores.effects)
+        arrays |= category_values.pack_effects(scores.effects)
         fact["scores"] = more | {
             "slots": scores.classes.slots.tolist(),
             "ridge": float(solution.ridge),
@@ -412,7 +405,7 @@ def unpack_progressive(
         _require(pending.rows <= rows)
     if "scores" in fact:
         problems = 1 if len(fact["scores"]["slots"]) == 2 else len(fact["scores"]["slots"])
-        effects = unpack_effects(arrays, codes, problems)
+        effects = category_values.unpack_effects(arrays, codes, problems)
         scores = replace(_scores(fact["scores"], arrays, moments, states), effects=effects)
     _require(scores is not None or not arrays)
     return ProgressiveCalibration(rows, until, scores, pending, _order(fact, labels))
@@ -537,8 +530,8 @@ def pack_state(state: State) -> tuple[Arrays, Facts]:
     facts["declared"] = plain_labels(state.declared)
     if state.fill is not None:
         facts["fill"] = {name: getattr(state.fill, name).tolist() for name in FILL_FIELDS}
-    arrays |= pack_categories(state.moments.categories)
-    facts |= pack_codes(state.codes)
+    arrays |= category_values.pack_categories(state.moments.categories)
+    facts |= category_values.pack_codes(state.codes)
     labels = state.moments.labels
     tensors, more = pack_calibration(state.calibration, state.progressive, labels)
     arrays, facts = arrays | tensors, facts | more
@@ -564,8 +557,8 @@ def unpack_state(contents: Contents, config: LearningConfig) -> State:
     used = {f"{name} {key}" for name, part in parts.items() for key in part}
     rest = {name: array for name, array in arrays.items() if name not in used}
     moments = unpack_moments(rest, facts, limit, config.decay)
-    codes = unpack_codes(facts.get("codes"))
-    moments.categories = unpack_categories(parts["categories"], codes, moments)
+    codes = category_values.unpack_codes(facts.get("codes"))
+    moments.categories = category_values.unpack_categories(parts["categories"], codes, moments)
     calibration, progressive = unpack_calibration(arrays, facts, moments, codes=codes)
     declared, fixed, warmup = labels_of(facts["declared"]), None, None
     union(declared, moments.labels)

@@ -2,15 +2,13 @@
 # cython: cdivision=True, initializedcheck=False
 """Row loops: rows of a class centered and weighted, moments added up.
 
-Arrays are float64, finite and C-ordered here: callers have checked. State comes last and is changed
-in place. No signal interrupts a call.
+Arrays are float64, finite and C-ordered. State comes last and changes. No signal interrupts a call.
 """
 
 from libc.math cimport fabs, frexp, ldexp, rint, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 from scipy.linalg.cython_blas cimport dsyrk
-
 from counterpoise.moments._categories import add_columns
 
 # Between the anchor and the mean of all rows, in squared standard deviations: the mean is then off
@@ -480,9 +478,8 @@ def add(
     """Add class j of the moments b to class ``slot[j]`` of a, which first decays by ``keep[j]``.
 
     With None for ``keep`` nothing decays by rows. All classes of a first decay by ``share``, by
-    time, with their true weights; a class of almost no weight is then empty. ``change`` are moments
-    of categories and how they change in place. Last, the holder, if there is one, gets the
-    attributes in ``state``: a signal finds the state before or after.
+    time, with their true weights; a class of almost no weight is then empty. ``change`` are new
+    moments of categories. Last, the holder gets ``state``: a signal finds all of it, or nothing.
     """
     cdef const double[::1] when_b = b.when, clipped_b = b.clipped
     cdef double[::1] when = a.when, clipped = a.clipped, before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,15 +126,16 @@ class GroupedRows(NamedTuple):
     labels: Labels
     weight: Vector | None = None  # (n,)
     t: Vector | None = None  # (n,) times
-    index: NDArray[np.intp] | None = None  # (n, B) categories in columns with many of them
+    categories: NDArray[np.intp] | None = None  # (n, B) categories in columns with many of them
 
     def part(self, start: int, stop: int) -> GroupedRows:
         """Return the rows from start to stop."""
         own = [rows[(rows >= start) & (rows < stop)] - start for rows in self.rows_of]
-        weight, t, index = (
-            None if one is None else one[start:stop] for one in (self.weight, self.t, self.index)
-        )
-        return GroupedRows(self.X[start:stop], own, self.labels, weight, t, index)
+        some: list[Any] = [
+            None if one is None else one[start:stop]
+            for one in (self.weight, self.t, self.categories)
+        ]
+        return GroupedRows(self.X[start:stop], own, self.labels, *some)
 
 
 def moments_of(
@@ -143,7 +144,7 @@ def moments_of(
     """Return :meth:`Moments.of_groups`, after a map, slice by slice, if there is one."""
     if fixed is None:
         return Moments.of_groups(
-            rows.X, rows.rows_of, rows.labels, rows.weight, decay, anchor, rows.t, rows.index
+            rows.X, rows.rows_of, rows.labels, rows.weight, decay, anchor, rows.t, rows.categories
         )
     total: Moments | None = None
     for start in range(0, max(rows.X.shape[0], 1), SLICE):
