@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.moments._moments import gather_groups
+from counterpoise.moments._sums import gather_groups
 from counterpoise.moments.downdate import UNTRACKED_HASH
 from counterpoise.moments.moments import Moments
 from counterpoise.validation import MAX_SAMPLE_WEIGHT, MAX_TIMESTAMP

@@ -2,29 +2,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-def gather(
-    X: NDArray[Any],
-    rows: NDArray[Any],
-    weight: NDArray[Any],
-    anchor: NDArray[Any],
-    sample: int,
-    work: NDArray[Any],
-    centre: NDArray[Any],
-    mean: NDArray[Any],
-    C: NDArray[Any],
-    nonconstant_weight: NDArray[Any],
-    row_hashes: NDArray[Any] | None,
-) -> float: ...
-def gather_groups(
-    X: NDArray[Any],
-    ends: NDArray[Any],
-    anchor: NDArray[Any],
-    mean: NDArray[Any],
-    triangle: NDArray[Any],
-    nonconstant_weight: NDArray[Any],
-    row_hashes: NDArray[Any],
-) -> None: ...
-def workspace_size(d: int, m: int) -> int: ...
 def weigh(rows: NDArray[Any], weight: NDArray[Any], n: float) -> tuple[float, float]: ...
 def two_groups(y: NDArray[Any], one: int, two: int, rows: NDArray[Any]) -> tuple[int, int]: ...
 def is_bounded(moments: Any, largest: float, heaviest: float) -> bool: ...
@@ -50,7 +27,6 @@ def fill_moments(
     C_out: NDArray[Any],
 ) -> None: ...
 def fold(bits: NDArray[Any], result: NDArray[Any]) -> None: ...
-def recentre(n: float, about: NDArray[Any], C: NDArray[Any], anyway: bool) -> bool: ...
 def place_products(
     P: NDArray[Any], n: float, mu: NDArray[Any], at: NDArray[Any], C: NDArray[Any]
 ) -> None: ...
