@@ -17,13 +17,14 @@ from benchmarks import processes, report
 from counterpoise import BalancedRidgeClassifier, Ledger
 
 D, DAYS, COUNTRIES, DAY = 30, 365, 20, 86_400
+ROWS_OF_SMALL_CELL = 5
 PART_ROWS = 100_000  # written at a time
 KEYS = ["--label", "y", "--drop", "country", "--timestamp", "at", "--by", "country"]
 HALF = [f"c{i}" for i in range(0, COUNTRIES, 2)]
 WINDOWS, LIVES, RIDGES = [7, 14, 30, 60, 90], [None, 3, 7, 30, 90], ["auto", 1.0]
 
 
-def write_rows(path, rows):
+def write_rows(path, rows, countries=COUNTRIES):
     """Write payments by time, 1% of them frauds."""
     rng, options = np.random.default_rng(0), pa.csv.WriteOptions(include_header=False)
     with open(path, "wb") as file:
@@ -32,7 +33,7 @@ def write_rows(path, rows):
             y = (rng.random(n) < 0.01).astype(np.int64)
             at = ((first + np.arange(n)) * (DAYS * DAY / rows)).astype(np.int64)
             columns = {"at": pa.array(at.astype("datetime64[s]"))}
-            columns["country"] = np.char.add("c", rng.integers(0, COUNTRIES, n).astype(str))
+            columns["country"] = np.char.add("c", rng.integers(0, countries, n).astype(str))
             X = np.round(rng.standard_normal((n, D)) + 0.3 * y[:, None], 3)
             columns |= {f"x{j}": X[:, j] for j in range(D)} | {"y": y}
             table = pa.table(columns)
@@ -40,12 +41,13 @@ def write_rows(path, rows):
 
 
 def measure(folder, *arguments):
-    """Return the seconds of a command, and its largest memory in MB."""
+    """Return elapsed and processor seconds of a command, and its largest memory in MB."""
     begin = time.perf_counter()
     process = processes.start(folder, *arguments)
     _, status, used = os.wait4(process.pid, 0)
     assert status == 0, arguments
-    return time.perf_counter() - begin, used.ru_maxrss / 1024
+    processor = used.ru_utime + used.ru_stime
+    return (time.perf_counter() - begin, processor), used.ru_maxrss / 1024
 
 
 def time_first_model(path, **chosen):
@@ -74,6 +76,19 @@ def best(call, times=5):
     return 1e3 * min(found)
 
 
+def compare(folder, name, **limits):
+    """Learn a file into models and ledgers, in turns; return the least seconds and the memory."""
+    keys = [*KEYS, *(word for pair in limits.items() for word in pair)]
+    found, memory = {"learn": [], "ledger learn": []}, {}
+    for turn in range(2):
+        plain = ["learn", name, "--label", "y", "--drop", "at,country", "-m", f"m {name} {turn}"]
+        ours = ["ledger", "learn", name, *keys, "-l", f"l {name} {turn}"]
+        for what, command in zip(found, (plain, ours), strict=True):
+            seconds, memory[what] = measure(folder, *command)
+            found[what].append(seconds)
+    return {what: np.min(each, axis=0) for what, each in found.items()}, memory
+
+
 def refit(path, since):
     """Return seconds to read the rows with Arrow and to fit the last 30 days."""
     begin = time.perf_counter()
@@ -91,19 +106,14 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_rows(folder / "t.csv", options.rows)
-        plain, ours, memory = [], [], {}
         head(folder / "t.csv", options.rows // 10 + 1, folder / "tenth.csv")
-        for turn in range(2):
-            seconds, memory["learn"] = measure(
-                folder, "learn", "t.csv", "--label", "y", "--drop", "at,country", "-m", f"m{turn}"
-            )
-            plain.append(seconds)
-            seconds, memory["ledger learn"] = measure(
-                folder, "ledger", "learn", "t.csv", *KEYS, "-l", f"l{turn}"
-            )
-            ours.append(seconds)
+        seconds, memory = compare(folder, "t.csv")
         _, tenth = measure(folder, "ledger", "learn", "tenth.csv", *KEYS, "-l", "tenth")
+        (folder / "l t.csv 0").rename(folder / "l0")
         size = (folder / "l0").stat().st_size
+        few = options.rows // 20
+        write_rows(folder / "few.csv", few, few // (ROWS_OF_SMALL_CELL * DAYS))
+        small, _ = compare(folder, "few.csv", **{"--max-values": str(few)})
         chosen = {
             "everything": {},
             "the last 30 days": {"since": "1970-12-02"},
@@ -131,17 +141,25 @@ def main():
         again = refit(folder / "t.csv", 335 * DAY)
     cells = found["cells"]
     learned = [
-        ["learn", f"{min(plain):.1f} s", f"{memory['learn']:.0f} MB"],
-        ["ledger learn", f"{min(ours):.1f} s", f"{memory['ledger learn']:.0f} MB"],
-        ["ratio", f"{min(ours) / min(plain):.2f}", ""],
-        ["ledger learn of a tenth of the rows", "", f"{tenth:.0f} MB"],
+        [what, *(f"{one:.1f} s" for one in seconds[what]), f"{memory[what]:.0f} MB"]
+        for what in seconds
     ]
+    ratio = seconds["ledger learn"] / seconds["learn"]
+    learned += [
+        ["ratio", *(f"{one:.2f}" for one in ratio), ""],
+        ["ledger learn of a tenth of the rows", "", "", f"{tenth:.0f} MB"],
+    ]
+    small["ratio"] = small["ledger learn"] / small["learn"]
+    for what, one in small.items():
+        form = "{:.2f}" if what == "ratio" else "{:.1f} s"
+        learned.append([f"{what}, {ROWS_OF_SMALL_CELL} rows per cell", *map(form.format, one), ""])
     report.write(
         "ledger",
         "The ledger",
         f"{options.rows:,} rows of {D} features by {DAYS} days and {COUNTRIES} countries; "
         f"{cells:,} cells of one class, {size / 1e6:.0f} MB, {size / cells / 1e3:.1f} kB each.",
-        report.table(["command", "best of 2", "memory"], learned),
+        f"Cells of {ROWS_OF_SMALL_CELL} rows are those of {few:,} rows with more countries.",
+        report.table(["command", "best of 2", "processor time", "memory"], learned),
         report.table(
             ["model of", "open, and the first model", "later"],
             [[name, f"{cold[name]:.0f} ms", f"{warm[name]:.1f} ms"] for name in chosen],

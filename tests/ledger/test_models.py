@@ -3,13 +3,17 @@
 benchmarks/proofs/ledger.py requests 200 selections of each set.
 """
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from builders import data_set
 from ledgers import a_year, cut_into_days, random_selection, same_weights
 
-from counterpoise import BalancedRidgeClassifier, Ledger
+from counterpoise import BalancedRidgeClassifier, Ledger, Moments
+from counterpoise.ledger import ingest
+from counterpoise.ledger.cells import Key, StoredCell
 from counterpoise.ledger.storage import File
 
 
@@ -37,6 +41,24 @@ def check_selections(ledger, beside, count, seed):
         assert np.allclose(model.class_count_, fresh.class_count_, rtol=1e-12, atol=0.0)
         same_weights(model, beside.names, fresh, beside.X[weight > 0])
         checked += 1
+
+
+@pytest.mark.parametrize("d", [1, 3, 8, 30, 70])
+@pytest.mark.parametrize("offset", [0.0, 1.0, 1e9])
+def test_small_cells_packed_together_equal_cells_packed_one_by_one(d, offset):
+    rng, most = np.random.default_rng(d), ingest.MAX_PACKED_ROWS
+    sizes = [1, 2, most, *rng.integers(1, most + 1, 40).tolist()]
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    X = offset * rng.normal(size=d) + rng.normal(size=(ends[-1], d))
+    X[:, 0] = rng.integers(0, 2, len(X))  # constant in some cells
+    X[ends[2] : ends[3]] = 1e6 * np.eye(most)[:, [0]]  # the first row is far from all others
+    X[ends[2], 0] = 0.0
+    keys = [Key(g, g % 3, g % 2) for g in range(len(sizes))]
+    stops = [key.start + 1 for key in keys]
+    packed = list(StoredCell.pack_groups(keys, stops, X, ends))
+    for g, (i, j) in enumerate(pairwise(ends.tolist())):
+        alone = Moments.of_groups(X[i:j], [np.arange(j - i)], np.array([0]))
+        assert packed[g] == StoredCell.pack(keys[g], stops[g], j - i, alone)
 
 
 @pytest.mark.slow

@@ -240,6 +240,9 @@ def seconds_of(column: pa.Array) -> Vector:
 def _number(column: pa.Array, decimal: str = ".", has_symbols: bool = False) -> pa.Array:
     if not pa.types.is_string(column.type):
         return column.cast(pa.float64(), safe=False)
+    if decimal == "." and not has_symbols:
+        with suppress(pa.ArrowInvalid):  # faster where no cell has a plus sign
+            return column.cast(pa.float64())
     text = _strip_sign(column)
     if has_symbols:
         text = _strip_decorations(text, decimal)

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,11 +21,13 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.moments._sums import gather_groups
 from counterpoise.moments.downdate import UNTRACKED_HASH
 from counterpoise.moments.moments import Moments
 from counterpoise.validation import MAX_SAMPLE_WEIGHT, MAX_TIMESTAMP
 
 ALL = -1  # the segment of a total
+PACKED_TOGETHER = 1024  # small cells that are packed at a time
 MAX_COPIED_FRACTION = 0.3  # of the cells: fewer are copied, instead of being given the weight 0
 
 
@@ -113,6 +115,30 @@ class StoredCell(NamedTuple):
         weight = float(cell.n[0]), float(cell.weight_remainder[0]), float(cell.min_row_weight[0])
         head = (key.start, stop, key.segment, key.label, rows, *weight, d, int(removed))
         return cls._seal(head, data.tobytes())
+
+    @classmethod
+    def pack_groups(
+        cls, keys: Sequence[Key], stops: Sequence[int], X: Matrix, ends: NDArray[np.intp]
+    ) -> Iterator[StoredCell]:
+        """Yield the cells of small groups of consecutive rows of X (n, d), all of weight 1.
+
+        Group g has the rows from ends[g] to before ends[g + 1]. They equal those of :meth:`pack`.
+        """
+        d, sizes = X.shape[1], np.diff(ends).tolist()
+        for first in range(0, len(keys), PACKED_TOGETHER):
+            some = slice(first, first + PACKED_TOGETHER)
+            data = np.zeros(len(keys[some]), packed_type(d, False))
+            bounds = ends[first : first + PACKED_TOGETHER + 1]
+            gather_groups(
+                X, bounds, data["anchor"], data["mean"], data["tri"], data["nonconstant_weight"],
+                data["row_hashes"],
+            )  # fmt: skip
+            raw, size = data.tobytes(), data.itemsize
+            for g, (key, stop, rows) in enumerate(
+                zip(keys[some], stops[some], sizes[some], strict=True)
+            ):
+                head = (key.start, stop, key.segment, key.label, rows, float(rows), 0.0, 1.0, d, 0)
+                yield cls._seal(head, raw[g * size : (g + 1) * size])
 
     @classmethod
     def _seal(cls, head: tuple[Any, ...], data: bytes) -> StoredCell:
@@ -376,12 +402,15 @@ class MomentSum:
 
 def sum_bucket(block: Block, labels: Labels, d: int) -> Iterator[StoredCell]:
     """Yield the totals of one bucket, from its cells by class and segment."""
-    for k, group in groupby(block.cells(), key=lambda cell: cell.label):
-        own = list(group)
-        if len(own) == 1:
-            yield own[0].move(ALL)
+    label = block.heads["label"]
+    for k in np.unique(label).tolist():
+        i, j = np.searchsorted(label, [k, k + 1]).tolist()
+        own = Block(block.heads[i:j].copy(), block.data[i:j])
+        if j - i == 1:
+            yield own.cells()[0].move(ALL)
             continue
-        part = Block.of([cell._replace(label=0) for cell in own])
-        total = Cells.unpack(part, labels[k : k + 1], part.anchor(d)).sum(np.ones(len(own)))
-        rows = sum(cell.rows for cell in own)
-        yield StoredCell.pack(Key(own[0].start, ALL, k), own[0].stop, rows, total)
+        own.heads["label"] = 0
+        total = Cells.unpack(own, labels[k : k + 1], own.anchor(d)).sum(np.ones(j - i))
+        start, stop = int(own.heads["start"][0]), int(own.heads["stop"][0])
+        rows = int(own.heads["rows"].sum())
+        yield StoredCell.pack(Key(start, ALL, k), stop, rows, total)

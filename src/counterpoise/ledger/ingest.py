@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import compress, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +44,9 @@ from counterpoise.tables.scoring import CHUNK_ROWS, ScoredRows
 
 BATCH_ROWS = 32 * CHUNK_ROWS
 BATCH_VALUES = 1 << 23  # values of a batch, about
+# Rows of a cell that is packed with others: the first is within 8 standard deviations of the mean,
+# so that it stays the anchor.
+MAX_PACKED_ROWS = 32
 MAX_DENSE_FEATURES = 400  # rows of more features stay sparse
 MAX_FEATURES = math.sqrt(2e9 / 16.0)  # for whose moments there is memory
 EVERY = 1_000_000  # rows of a file after which everything is written
@@ -239,8 +242,13 @@ class RowGrouper:
                 Suggestion("allow more of them", "max_values"),
             )
 
-    def group(self) -> dict[Key, tuple[int, int, Moments, StoredCell | None]]:
-        """Return end, rows and moments of the new rows of each cell, and the cell in the file."""
+    def group(
+        self, packed: list[StoredCell] | None = None
+    ) -> dict[Key, tuple[int, int, Moments, StoredCell | None]]:
+        """Return end, rows and moments of the new rows of each cell, and the cell in the file.
+
+        Small cells that are not in the file are added to ``packed``, if it is given, instead.
+        """
         parts, self._encoded = [part for part in self._encoded if len(part.y)], []
         if not parts:
             return {}
@@ -256,12 +264,23 @@ class RowGrouper:
         order = np.lexsort((label, segment, start))
         keys = np.column_stack([start, segment, label])[order]
         ends = np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1
+        ends = np.concatenate([[0], ends, [len(order)]])
         X, stop = _concatenate(rows, d)[order], stop[order]
         weight = None if weight is None else weight[order]
         names, result = _array(self._labels), {}
         stored = self._read_stored(int(keys[0, 0]), int(keys[-1, 0]))
-        for i, j in pairwise([0, *ends.tolist(), len(order)]):
-            key = Key(*keys[i].tolist())
+        places = [Key(*key) for key in keys[ends[:-1]].tolist()]
+        is_packed = np.zeros(len(places), dtype=bool)
+        if packed is not None and weight is None and isinstance(X, np.ndarray):
+            is_new = [key not in stored for key in places]
+            is_packed = (np.diff(ends) <= MAX_PACKED_ROWS) & np.array(is_new)
+            some = list(compress(places, is_packed))
+            at, bounds = ends[:-1][is_packed], np.diff(ends)[is_packed].cumsum()
+            mine = X[np.repeat(is_packed, np.diff(ends))]
+            bounds = np.concatenate([[0], bounds])
+            packed.extend(StoredCell.pack_groups(some, stop[at].tolist(), mine, bounds))
+        for g in np.flatnonzero(~is_packed).tolist():
+            key, i, j = places[g], int(ends[g]), int(ends[g + 1])
             own, before, anchor = names[key.label : key.label + 1], stored.get(key), None
             if before is not None:
                 anchor = np.zeros(d)
@@ -376,9 +395,9 @@ class CellWriter(RowGrouper):
 
     def flush(self) -> None:
         """Add the rows of a batch to their cells, and record them."""
-        written = []
+        written = list[StoredCell]()
         with one_thread():  # no bit depends on the number of cores
-            for key, (stop, rows, more, stored) in self.group().items():
+            for key, (stop, rows, more, stored) in self.group(written).items():
                 written.append(self._append(key, PartialCell(stop, rows, more), stored))
         self.file.put_cells(written)
         self.records[self._key] = self._record

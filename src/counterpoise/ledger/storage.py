@@ -84,6 +84,7 @@ def hash_heads(bucket: tuple[int, bytes]) -> int:
 
 APPLICATION_ID = 0x43504C47  # of a ledger, in the header of SQLite
 VERSION = 3
+PAGE_BYTES = 1 << 14  # of the file: a page has several cells, and fewer pages are written
 MAPPED_BYTES = 1 << 30  # of the file that are read without being copied first
 PRAGMAS = (
     "synchronous = FULL",
@@ -333,8 +334,10 @@ class File:
         query = "INSERT OR REPLACE INTO cells VALUES (?, ?, ?, ?)"
         base.executemany(query, [(one.label, one.start, one.segment, one.data) for one in cells])
         changes: dict[int, dict[tuple[int, int], StoredCell | None]] = {}
-        for key, cell in [*((key, None) for key in removed), *((one.key, one) for one in cells)]:
-            changes.setdefault(key.start, {})[key.segment, key.label] = cell
+        for key in removed:
+            changes.setdefault(key.start, {})[key.segment, key.label] = None
+        for one in cells:
+            changes.setdefault(one.start, {})[one.segment, one.label] = one
         for start in sorted(changes):
             self._put_heads(start, changes[start])
         self._touched.update(changes)
@@ -418,6 +421,7 @@ class File:
         with self._translate_errors():
             base = self._base(new=True)
             if base.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+                base.execute(f"PRAGMA page_size = {PAGE_BYTES}")
                 base.execute("PRAGMA journal_mode = WAL")
                 pragmas = (f"application_id = {APPLICATION_ID}", f"user_version = {VERSION}")
                 created = (*SCHEMA, *(f"PRAGMA {pragma}" for pragma in pragmas))

@@ -1,42 +1,24 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 # cython: cdivision=True, initializedcheck=False
-"""Row loops: rows of a class centered and weighted, moments added up.
+"""Row loops: rows weighted, hashed and learned one by one, moments added up.
 
 Arrays are float64, finite and C-ordered. State comes last and changes. No signal interrupts a call.
 """
 
 from libc.math cimport fabs, frexp, ldexp, rint, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memset
-from scipy.linalg.cython_blas cimport dsyrk
+
 from counterpoise.moments._categories import add_columns
+from counterpoise.moments._sums cimport mirror
 
 # Between the anchor and the mean of all rows, in squared standard deviations: the mean is then off
 # by at most 8 units in the last place of a deviation.
 cdef double MAX_SQUARED_DISTANCE = 64.0
 cdef double MIN_CLASS_WEIGHT = 2.0 ** -600  # of a decayed class: its rows are 600 half-lives old
 MIN_DECAYED_CLASS_WEIGHT = MIN_CLASS_WEIGHT
-cdef Py_ssize_t VALUES_IN_NEAREST_CACHE = 2048
-
-
-cdef extern from "symmetric.h" nogil:
-    Py_ssize_t MAX_FEATURES_WITHOUT_PANELS, MAX_FEATURES_FOR_LOOPS
-    void add_products(
-        const double* R, Py_ssize_t m, Py_ssize_t d, Py_ssize_t stride, Py_ssize_t step, double* S,
-        Py_ssize_t width
-    )
 
 
 cdef extern from "kernels.h" nogil:
-    double gather_rows(
-        double n, const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
-        const double* weight, const double* centre, Py_ssize_t span, Py_ssize_t step,
-        Py_ssize_t stride, double* R, double* total, double* not_zero, double* not_one,
-    )
-    double sum_rows(
-        const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m, Py_ssize_t sample,
-        const double* weight, const double* anchor, double* sum,
-    )
     void add_weight(double w, double* n, double* weight_remainder)
     uint64_t bits_of(double x)
     uint64_t fold_bits(uint64_t bits)
@@ -44,104 +26,6 @@ cdef extern from "kernels.h" nogil:
     void hash_row(
         const double* x, Py_ssize_t d, uint64_t t, uint64_t* plain, uint64_t* mixed
     )
-    void hash_rows(
-        const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
-        const double* weight, uint64_t* plain, uint64_t* mixed,
-    )
-
-
-def gather(
-    const double[:, ::1] X,
-    const Py_ssize_t[::1] rows,
-    const double[::1] weight,
-    const double[::1] anchor,
-    Py_ssize_t sample,
-    double[::1] work,
-    double[::1] centre,
-    double[::1] mean,
-    double[:, :] C,
-    double[:, ::1] nonconstant_weight,
-    uint64_t[:, ::1] row_hashes,
-):
-    """Add up the weighted products of the rows of one class, about a centre near their mean.
-
-    The centre is the mean of every ``sample``-th row. ``mean`` becomes the mean about the anchor,
-    the lower triangle of ``C`` the sum of the products. ``nonconstant_weight`` grows by the weight
-    of the rows in which a feature is not 0, or not 1, and ``row_hashes``, unless it is None, by the
-    hashes of the rows. Rows are centered in ``work``, a tile at a time, so that they stay in the
-    cache. Return the weight of all rows; ``centre`` becomes their mean about the old centre.
-    """
-    cdef Py_ssize_t d = X.shape[1], m = rows.shape[0], i = 0, j, some, filled = 0
-    cdef Py_ssize_t width = (d + 7) // 8 * 8
-    cdef double n, about, one = 1.0, beta = 0.0
-    cdef bint marked = row_hashes is not None
-    cdef bint narrow = d <= MAX_FEATURES_WITHOUT_PANELS, ours = d <= MAX_FEATURES_FOR_LOOPS
-    cdef double* S = &work[0]
-    cdef double* R = S + (width * width if ours else 0)
-    cdef Py_ssize_t room = tile_of(d, m)
-    # Many features stand in panels of eight.
-    cdef Py_ssize_t span = d if narrow or not ours else 8
-    cdef Py_ssize_t next_row = span, next_panel = 8 if narrow else 8 * room
-    cdef Py_ssize_t step = max(4, VALUES_IN_NEAREST_CACHE // d // 4 * 4) if marked else room
-    cdef int size = <int> d, tile, stride = <int> (C.strides[0] // sizeof(double))
-    with nogil:
-        for j in range(d):
-            centre[j] = 0.0
-            mean[j] = 0.0
-        n = sum_rows(&X[0, 0], d, &rows[0], m, sample, &weight[0], &anchor[0], &centre[0])
-        for j in range(d):
-            centre[j] = anchor[j] + centre[j] / n
-        n = 0.0
-        if ours:
-            memset(S, 0, width * width * sizeof(double))
-            # Values beyond the last feature have no effect, but must not be NaN.
-            j = room * d if narrow else (width - 8) * room
-            memset(R + j, 0, (8 if narrow else 8 * room) * sizeof(double))
-        while i < m:
-            some = min(step, m - i, room - filled)
-            n = gather_rows(
-                n, &X[0, 0], d, &rows[i], some, &weight[0], &centre[0], span, next_panel,
-                next_row, R + filled * next_row, &mean[0], &nonconstant_weight[0, 0],
-                &nonconstant_weight[1, 0],
-            )
-            if marked:
-                hash_rows(
-                    &X[0, 0], d, &rows[i], some, &weight[0], &row_hashes[0, 0], &row_hashes[1, 0]
-                )
-            i += some
-            filled += some
-            if filled == room or i == m:
-                tile = <int> filled
-                if ours:
-                    add_products(R, filled, d, next_row, next_panel, S, width)
-                else:
-                    dsyrk(b"U", b"N", &size, &tile, &one, R, &size, &beta, &C[0, 0], &stride)
-                beta, filled = 1.0, 0
-        if ours:
-            for i in range(d):
-                for j in range(i + 1):
-                    C[i, j] = S[j * width + i]
-        for j in range(d):
-            about = mean[j] / n
-            mean[j] = (centre[j] - anchor[j]) + about
-            centre[j] = about
-    return n
-
-
-cdef Py_ssize_t tile_of(Py_ssize_t d, Py_ssize_t m) noexcept nogil:
-    """Rows that are centered before their products are added up."""
-    cdef Py_ssize_t values = 2048  # few features, more, and many: measured by benchmarks/speed/bulk.py
-    if d > MAX_FEATURES_WITHOUT_PANELS:
-        values = 20480 if d <= 256 else 65536
-    return min(m, max(values // d, 4))
-
-
-def workspace_size(Py_ssize_t d, Py_ssize_t m):
-    """Return the size of the workspace to gather m rows of d features."""
-    cdef Py_ssize_t width = (d + 7) // 8 * 8, tile = tile_of(d, m)
-    if d > MAX_FEATURES_FOR_LOOPS:
-        return tile * d
-    return width * width + (tile * d + 8 if d <= MAX_FEATURES_WITHOUT_PANELS else tile * width)
 
 
 def weigh(const Py_ssize_t[::1] rows, const double[::1] weight, double n):
@@ -266,27 +150,6 @@ def fill_moments(
                 C_out[k, j, a] += shift[0, p] * C_out[k, j, b]
 
 
-def recentre(double n, const double[::1] about, double[:, :] C, bint anyway):
-    """Move the centre of a scatter by ``about``, if that costs at most a bit, or anyway.
-
-    Of C the lower triangle is given. Return whether it was done: then all of C is complete.
-    """
-    cdef Py_ssize_t d = about.shape[0], i, j, stride = C.strides[0] // sizeof(double)
-    cdef double factor
-    cdef double* row
-    if not anyway:
-        for i in range(d):
-            if 2.0 * n * about[i] * about[i] > C[i, i]:
-                return False
-    for i in range(d):
-        row = &C[i, 0]
-        factor = n * about[i]
-        for j in range(i + 1):
-            row[j] -= factor * about[j]
-    _mirror(&C[0, 0], stride, d)
-    return True
-
-
 def place_products(
     const double[:, :] P, double n, const double[::1] mu, const Py_ssize_t[::1] at, double[:, :] C
 ):
@@ -355,7 +218,7 @@ cdef void add_class(
         for i in range(d):
             for j in range(i + 1):
                 C[i * s.stride + j] += C_b[i * b.stride + j] + s.delta[i] * s.delta[j]
-    _mirror(C, s.stride, d)
+    mirror(C, s.stride, d)
     for i in range(2 * d):
         s.nonconstant_weight[k * 2 * d + i] += b.nonconstant_weight[l * 2 * d + i]
     for i in range(d):
@@ -365,16 +228,6 @@ cdef void add_class(
         if removed[i] == 0.0:
             removed[d + i] = removed_b[d + i]
         removed[i] += removed_b[i]
-
-
-cdef void _mirror(double* C, Py_ssize_t stride, Py_ssize_t d) noexcept nogil:
-    """Copy the lower triangle to the upper one, in squares that stay in the cache."""
-    cdef Py_ssize_t i, j, at, to
-    for at in range(0, d, 16):
-        for to in range(0, at + 1, 16):
-            for i in range(at, min(at + 16, d)):
-                for j in range(to, min(to + 16, i)):
-                    C[j * stride + i] = C[i * stride + j]
 
 
 cdef double round_to_grid(double place, double size) noexcept nogil:

@@ -15,15 +15,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix, Rows, Vector
-from counterpoise.moments._moments import (
-    best_anchors,
-    gather,
-    hash_sparse,
-    place_products,
-    recentre,
-    weigh,
-    workspace_size,
-)
+from counterpoise.moments._moments import best_anchors, hash_sparse, place_products, weigh
+from counterpoise.moments._sums import gather, recentre, workspace_size
 from counterpoise.moments.downdate import UNTRACKED_HASH
 
 if TYPE_CHECKING:

@@ -367,8 +367,9 @@ class TableModel:
             kept = kept[is_left]
             more[: len(kept)] += kept
             self.held = more
-        self.encoding = after
-        self._kinds.update(after.columns.read(after.kinds))
+        if after is not self.encoding:
+            self.encoding = after
+            self._kinds.update(after.columns.read(after.kinds))
         self.records.advance(key, chunk, int((~encoded.kept).sum()))
         if chunk.store_mark is not None:
             self.set_store_mark(chunk.store_mark)

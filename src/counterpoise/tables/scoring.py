@@ -190,14 +190,14 @@ def scoring_interval(before: int, after: int, chunk_rows: int, pace: int) -> int
     """Return the length of the interval if the next rows are scored, else 0.
 
     Rows are scored around boundaries: if a boundary is among them, or if they begin in the first
-    part of an interval. After n rows an interval is about pace / 32 of n, and at most some chunks.
+    part of an interval. After n rows an interval is about (pace + 3) / 32 of n, and at most some chunks.
     """
     start = 1 << before.bit_length() >> 1  # of intervals of the same length
     if pace > 32:  # a chunk whenever the number of rows has become four times as large
         end = 4 << (before.bit_length() - 1) // 2 * 2 if before else 1
         return max(before, 1) if after >= end else 0
     most = chunk_rows * (MIN_INTERVAL_CHUNKS + pace // 2)
-    interval = min(most, max(start * pace // 32, FIRST_PART_ROWS))
+    interval = min(most, max(start * (pace + 3) // 32, FIRST_PART_ROWS))
     since = (before - start) % interval
     left = min(interval - since, 2 * start - before)
     is_first = since == 0 or since + (after - before) // 2 < interval // SAMPLED_PARTS
