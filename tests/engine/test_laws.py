@@ -186,9 +186,36 @@ def test_wide_sparse_rows_are_left_as_they_are_and_full_ones_are_filled_in():
     rng = np.random.default_rng(0)
     for share in (0.01, 0.6):
         X = sp.random_array((700, 400), density=share, format="csr", random_state=rng)
-        assert class_rows._dense_is_faster(X) == (share > 0.5)
+        assert class_rows.dense_is_faster(X) == (share > 0.5)
         y = rng.integers(0, 2, 700)
         assert_same(Moments.of(X, y), Moments.of(X.toarray(), y))
+
+
+@pytest.mark.parametrize("far", [0.0, 1e6])
+@given(seed=st.integers(0, 1000), at=st.lists(st.integers(1, 199), max_size=6))
+def test_sparse_chunks_give_the_model_of_dense_ones(far, seed, at):
+    """Also with full columns, weights, late labels and unlearning; results may be read between."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((200, 6)) * (rng.random((200, 6)) < [0.05, 0.2, 0.4, 0.6, 0.9, 1.0])
+    X[:, 5] += far
+    y, w = rng.integers(0, 2 + (seed % 2), 200), rng.choice([0.0, 1.0, 0.5, 3.0], 200)
+    models = [BalancedRidgeClassifier() for _ in range(3)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(class_rows, "NS_PER_CALL", -1e30)
+        for rows in np.split(np.arange(200), sorted(at)):
+            for model, kind in zip(models, (np.asarray, sp.csr_array, sp.csr_array), strict=True):
+                model.partial_fit(kind(X[rows]), y[rows], sample_weight=w[rows])
+            if len(models[2].classes_) > 1:
+                models[2].predict(X)
+    dense, sparse, read = (model._engine.state.moments for model in models)
+    assert_same(sparse, dense, 1e-11 if not far else 1e-9)
+    for name in Moments.__slots__:
+        np.testing.assert_array_equal(getattr(sparse, name), getattr(read, name))
+    np.testing.assert_array_equal(sparse.C, sparse.C.transpose(0, 2, 1))
+    for model, kind in zip(models[:2], (np.asarray, sp.csr_array), strict=True):
+        model.unlearn(kind(X[:50]), y[:50], sample_weight=w[:50])
+    left = [model._engine.state.moments for model in models[:2]]
+    assert_same(left[1], left[0], 1e-10 if not far else 1e-8)
 
 
 @pytest.mark.parametrize("calls", [1e30, -1e30], ids=["filled", "as they are"])

@@ -8,6 +8,7 @@ import re
 import resource
 import stat
 import struct
+import tracemalloc
 import warnings
 from dataclasses import replace
 from fractions import Fraction
@@ -651,3 +652,20 @@ def test_light_rows_that_fade_and_limits_that_shrink_can_be_loaded(tmp_path):
     small = BalancedRidgeClassifier().fit(X, y).set_params(memory_limit=10.0)
     small.save(tmp_path / "m")
     assert BalancedRidgeClassifier.load(tmp_path / "m").memory_limit == 10.0
+
+
+@pytest.mark.parametrize("classes", [1, 2])
+def test_loading_needs_half_of_a_model_more(classes, tmp_path):
+    """The file has half of each symmetric scatter, and checks take no more memory than that."""
+    X = np.random.default_rng(0).standard_normal((50, 700))
+    model = BalancedRidgeClassifier().fit(X, np.arange(50) % classes)
+    model.save(tmp_path / "model")
+    tracemalloc.start()
+    try:
+        again = BalancedRidgeClassifier.load(tmp_path / "model")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    scatters = again._engine.state.moments.C
+    np.testing.assert_array_equal(scatters, model._engine.state.moments.C)
+    assert peak < 1.8 * scatters.nbytes  # a wide model needs 1.5: here other arrays count

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.errors import ModelFileError, PrecisionWarning
-from counterpoise.moments.downdate import constant_features
+from counterpoise.moments.downdate import constant_features, is_indefinite
 from counterpoise.solver.class_weights import affine
 
 
@@ -411,6 +411,18 @@ def test_unlearning_allocates_no_third_scatter():
         tracemalloc.stop()
     assert peak < 1.7 * left.C[0].nbytes  # of two classes; BLOCK rows of one, and their products
     assert left.C.base is two.C.base or left.C is two.C
+
+
+@pytest.mark.parametrize("d", [3, 500, 501, 640])
+@pytest.mark.parametrize("rows", [5, 700])
+def test_an_indefinite_scatter_is_detected_at_any_width(d, rows):
+    rng = np.random.default_rng(0)
+    moments = Moments.of(rng.standard_normal((rows, d)), np.zeros(rows, dtype=int))
+    assert not is_indefinite(moments, 0)
+    C = moments.C[0]
+    values, vectors = np.linalg.eigh(C)
+    C -= (values[0] + 1e-4 * values[-1]) * np.outer(vectors[:, 0], vectors[:, 0])
+    assert is_indefinite(moments, 0)
 
 
 def random_removal(seed):

@@ -25,10 +25,11 @@ from counterpoise.engine.progressive_calibration import (
 from counterpoise.feature_maps import WARMUP, FittedMap, Map, Warmup
 from counterpoise.moments import resize
 from counterpoise.moments._moments import add, add_all
+from counterpoise.moments.accumulate import dense_is_faster
 from counterpoise.moments.categories import CodeColumns
 from counterpoise.moments.classes import Classes, union
 from counterpoise.moments.decay import NO_DECAY, Decay
-from counterpoise.moments.moments import Moments
+from counterpoise.moments.moments import Moments, SparseChunk
 from counterpoise.solver.calibration import Calibration
 from counterpoise.solver.imputation import ImputedMoments, MeanImputation, change_base
 from counterpoise.solver.link import link_of
@@ -51,7 +52,7 @@ from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, Names, com
 
 FLOAT64 = np.dtype(np.float64)
 MAX_UNSCORED_ROWS = 256
-# Largest batch that is learned row by row, which takes less time (benchmarks/speed/bulk.py); wide
+# Largest batch that is learned row by row, which takes less time (benchmarks/speed/bulk.py). Wide
 # rows would need memory for a solver.
 MAX_ROWS_ONE_BY_ONE, MAX_PRODUCTS_ONE_BY_ONE, MAX_FEATURES_ONE_BY_ONE = 128, 2**18, 256
 Grouping = Callable[[Labels, Labels], tuple[list[NDArray[np.intp]], Labels]]
@@ -189,7 +190,9 @@ class State:
         if base.rows_until_fixed:
             after |= base._refit_warmup(batch, limit)
         else:
-            after["moments"] = chunk = base.moments_of_batch(batch, limit)
+            sparse = base._sparse_chunk(batch, limit)
+            chunk = base.moments_of_batch(batch, limit) if sparse is None else sparse
+            after["moments"] = chunk
             if self.config.decay.is_timed:
                 base._warn_if_erased(float(chunk.n.sum()), float(chunk.when[0]), len(batch.y))
         if calibrating is not None:
@@ -253,6 +256,22 @@ class State:
                 after = {"moments": chunk, "declared": declared}
                 changes.append(state._add_arguments(state, after))
         add_all(changes, owner, attributes)
+
+    def _sparse_chunk(self, batch: Batch, limit: float) -> SparseChunk | None:
+        """Return moments of CSR rows of learned classes without scatters, if that is faster."""
+        moments, decays = self.moments, self.config.decay.is_active or self.config.decay.is_timed
+        if not sp.issparse(batch.X) or decays or not self.is_fitted:
+            return None
+        if self.fixed is not None or self.codes is not None or dense_is_faster(batch.X):
+            return None
+        rows_of, labels = batch.group(batch.y, moments.labels)
+        if labels is not moments.labels:
+            return None
+        require_room(len(labels), batch.X.shape[1], limit, mapped=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            chunk = SparseChunk.of_rows(batch.X, rows_of, moments, batch.weight)
+        require_moderate(batch.X, chunk, batch.names)
+        return chunk
 
     def moments_of_batch(self, batch: Batch, limit: float) -> Moments:
         """Return the moments of rows, in the slots of the learned moments."""

@@ -54,7 +54,8 @@ def save(
     try:
         require_finite(contents.arrays)
         names = ("options", "facts", "stream", "lists")
-        check(replace(contents, **{n: _strict(_canonical(getattr(contents, n))) for n in names}))
+        copied = {n: _strict(_canonical(getattr(contents, n))) for n in names}
+        check(replace(contents, arrays=dict(contents.arrays), **copied))
     except ValueError as error:
         raise ModelFileError(
             f"{os.fspath(path)} was not written, because it could not be loaded: the model {error}"

@@ -126,9 +126,11 @@ def unpack_moments(arrays: Arrays, facts: Facts, limit: Any, decay: Decay) -> Mo
     else:  # no row can be unlearned
         moments.min_row_weight[:] = np.minimum(moments.n, 1.0)
         moments.row_hashes[moments.n > 0] = UNTRACKED_HASH
+    triangle = arrays.pop("C")
     for j, row in enumerate(_triangle(d)):
-        moments.C[:, j, : j + 1] = arrays["C"][:, row]
-        moments.C[:, : j + 1, j] = arrays["C"][:, row]
+        moments.C[:, j, : j + 1] = triangle[:, row]
+        moments.C[:, : j + 1, j] = triangle[:, row]
+    del triangle  # it may be large, and the next check needs memory
     _require_possible(moments, decay.is_active and not decay.is_timed)
     total = moments.N.sum()
     moments.stream[:] = total
@@ -542,7 +544,10 @@ def pack_state(state: State) -> tuple[Arrays, Facts]:
 
 
 def unpack_state(contents: Contents, config: LearningConfig) -> State:
-    """Return the State of an untrusted file; a given map is in the file, not in the config."""
+    """Return the State of an untrusted file, whose scatters are removed from its contents.
+
+    A given map is in the file, not in the config.
+    """
     facts, arrays, limit = contents.facts, contents.arrays, contents.options.get("memory_limit")
     if "absent" in facts:
         raise ModelFileError(
@@ -556,6 +561,7 @@ def unpack_state(contents: Contents, config: LearningConfig) -> State:
     parts = {name: tensors_of(arrays, name) for name in others}
     used = {f"{name} {key}" for name, part in parts.items() for key in part}
     rest = {name: array for name, array in arrays.items() if name not in used}
+    arrays.pop("C", None)  # its memory is needed
     moments = unpack_moments(rest, facts, limit, config.decay)
     codes = category_values.unpack_codes(facts.get("codes"))
     moments.categories = category_values.unpack_categories(parts["categories"], codes, moments)

@@ -23,6 +23,10 @@ cdef extern from "kernels.h" nogil:
     uint64_t bits_of(double x)
     uint64_t fold_bits(uint64_t bits)
     uint64_t ticket(double w)
+    void add_product_row(
+        double* row, Py_ssize_t d, double* products, double u_i, const double* u, double delta_i,
+        const double* delta
+    )
     void hash_row(
         const double* x, Py_ssize_t d, uint64_t t, uint64_t* plain, uint64_t* mixed
     )
@@ -150,18 +154,51 @@ def fill_moments(
                 C_out[k, j, a] += shift[0, p] * C_out[k, j, b]
 
 
-def place_products(
-    const double[:, :] P, double n, const double[::1] mu, const Py_ssize_t[::1] at, double[:, :] C
-):
-    """Write products of sparse features about their means into C; P is a lower triangle."""
-    cdef Py_ssize_t i, j
+cdef struct SparseProducts:
+    const double* data       # CSR rows R
+    const Py_ssize_t* at
+    const Py_ssize_t* start
+    const double* column     # the same as CSC columns
+    const Py_ssize_t* row
+    const Py_ssize_t* first
+    const double* u
+    double* sums             # (d,) workspace of zeros
+
+
+cdef SparseProducts products_of(part, double[::1] work) except *:
+    """Return pointers to the arrays of products, which must outlive it."""
+    cdef SparseProducts p
+    cdef const double[::1] data = part.data, column = part.column, u = part.u
+    cdef const Py_ssize_t[::1] at = part.at, start = part.start, row = part.row, first = part.first
+    p.data, p.column, p.u, p.sums = &data[0], &column[0], &u[0], &work[0]
+    p.at, p.start, p.row, p.first = &at[0], &start[0], &row[0], &first[0]
+    return p
+
+
+cdef void add_products_of_rows(
+    const SparseProducts* p, const double* delta, Py_ssize_t d, double* C, Py_ssize_t stride
+) noexcept nogil:
+    """Add R'R - uu' + delta delta' to C in one pass, equal on both sides of the diagonal."""
+    cdef Py_ssize_t i, a, b
     cdef double value
+    for i in range(d):
+        for a in range(p.first[i], p.first[i + 1]):
+            value = p.column[a]
+            for b in range(p.start[p.row[a]], p.start[p.row[a] + 1]):
+                p.sums[p.at[b]] += value * p.data[b]
+        if p.first[i] < p.first[i + 1] or p.u[i] != 0.0 or delta[i] != 0.0:
+            add_product_row(C + i * stride, d, p.sums, p.u[i], p.u, delta[i], delta)
+
+
+def add_sparse(part, double[:, :] C):
+    """Add the products of CSR rows about their mean to C."""
+    import numpy as np
+
+    cdef Py_ssize_t d = C.shape[0]
+    cdef double[:, ::1] work = np.zeros((2, d))
+    cdef SparseProducts p = products_of(part, work[0])
     with nogil:
-        for i in range(at.shape[0]):
-            for j in range(i + 1):
-                value = P[i, j] - (n * mu[i]) * mu[j]
-                C[at[i], at[j]] = value
-                C[at[j], at[i]] = value
+        add_products_of_rows(&p, &work[1, 0], d, &C[0, 0], C.strides[0] // sizeof(double))
 
 
 cdef void decay_class(MomentsView* s, Py_ssize_t k, double keep) noexcept nogil:
@@ -179,9 +216,13 @@ cdef void decay_class(MomentsView* s, Py_ssize_t k, double keep) noexcept nogil:
 
 
 cdef void add_class(
-    MomentsView* s, Py_ssize_t k, const MomentsView* b, Py_ssize_t l, double* about
+    MomentsView* s, Py_ssize_t k, const MomentsView* b, Py_ssize_t l, double* about,
+    const SparseProducts* part
 ) noexcept nogil:
-    """Add class l of b to class k by Chan's formulae; ``about`` is workspace for its mean."""
+    """Add class l of b to class k by Chan's formulae; ``about`` is workspace for its mean.
+
+    Where there is a ``part``, its products are the scatter of b.
+    """
     cdef Py_ssize_t d = s.d, i, j, hashes = 2 * (d + 1)
     cdef double n_a = s.n[k], n_b = b.n[l], n = n_a, root
     cdef double* mean = s.mean + k * d
@@ -202,8 +243,10 @@ cdef void add_class(
     if n_a == 0.0:
         for i in range(d):
             mean[i] = about[i]
-            for j in range(i + 1):
-                C[i * s.stride + j] = C_b[i * b.stride + j]
+            s.delta[i] = 0.0
+            if part == NULL:
+                for j in range(i + 1):
+                    C[i * s.stride + j] = C_b[i * b.stride + j]
     else:
         # The root, as in learn_row, so that unlearning rounds as learning did.
         root = sqrt(n_a * (n_b / n))
@@ -215,10 +258,14 @@ cdef void add_class(
             else:
                 mean[j] = about[j] - s.delta[j] * (n_a / n)
             s.delta[j] *= root
-        for i in range(d):
-            for j in range(i + 1):
-                C[i * s.stride + j] += C_b[i * b.stride + j] + s.delta[i] * s.delta[j]
-    mirror(C, s.stride, d)
+        if part == NULL:
+            for i in range(d):
+                for j in range(i + 1):
+                    C[i * s.stride + j] += C_b[i * b.stride + j] + s.delta[i] * s.delta[j]
+    if part == NULL:
+        mirror(C, s.stride, d)
+    else:
+        add_products_of_rows(part, s.delta, d, C, s.stride)
     for i in range(2 * d):
         s.nonconstant_weight[k * 2 * d + i] += b.nonconstant_weight[l * 2 * d + i]
     for i in range(d):
@@ -333,6 +380,7 @@ def add(
     With None for ``keep`` nothing decays by rows. All classes of a first decay by ``share``, by
     time, with their true weights; a class of almost no weight is then empty. ``change`` are new
     moments of categories. Last, the holder gets ``state``: a signal finds all of it, or nothing.
+    The scatters of a ``SparseChunk`` are those of its parts.
     """
     cdef const double[::1] when_b = b.when, clipped_b = b.clipped
     cdef double[::1] when = a.when, clipped = a.clipped, before
@@ -341,7 +389,17 @@ def add(
     cdef double arrived = 0.0, left
     cdef bint decays = keep is not None
     cdef MomentsView s = view(a), other = view(b)
+    cdef double[::1] work = a.anchor.copy()
+    cdef list parts = getattr(b, "parts", None)
+    held = bytearray(max(slot.shape[0], 1) * sizeof(SparseProducts))
+    cdef SparseProducts* products = <SparseProducts*> <char*> held
+    cdef bint is_sparse = parts is not None
     s.delta = &scratch[0]
+    work[:] = 0.0
+    if is_sparse:
+        for j in range(slot.shape[0]):
+            if parts[j] is not None:
+                products[j] = products_of(parts[j], work)
     if share != 1.0:
         decay(a, share)
     before = a.stream.copy()
@@ -363,7 +421,9 @@ def add(
             update_anchor(&s, &other, i)
         for j in range(slot.shape[0]):
             if other.n[j] > 0.0:
-                add_class(&s, slot[j], &other, j, &about[0])
+                add_class(
+                    &s, slot[j], &other, j, &about[0], &products[j] if is_sparse else NULL
+                )
     if change is not None:
         add_columns(change[1])
         a.categories = change[0]

@@ -8,14 +8,14 @@ weight.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix, Rows, Vector
-from counterpoise.moments._moments import best_anchors, hash_sparse, place_products, weigh
+from counterpoise.moments._moments import add_sparse, best_anchors, hash_sparse, weigh
 from counterpoise.moments._sums import gather, recentre, workspace_size
 from counterpoise.moments.downdate import UNTRACKED_HASH
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Nanoseconds of a product of dense values, of a pair of sparse values, of an entry of the scatter
 # and of a call, as benchmarks/speed/bulk.py measures them.
-NS_PER_PRODUCT, NS_PER_PAIR, NS_PER_ENTRY, NS_PER_CALL = 0.025, 3.0, 6.5, 1e6
+NS_PER_PRODUCT, NS_PER_PAIR, NS_PER_ENTRY, NS_PER_CALL = 0.025, 1.0, 0.5, 3e5
 MAX_CACHED_ONES = 1 << 16  # weights of 1 that are kept for the next chunk of that length
 MAX_ROWS_WITHOUT_ANCHOR = 3  # rows of a chunk whose means need no anchor of their own
 MAX_AGE_HALF_LIVES = 600.0  # older rows have no weight: 2**-600
@@ -146,48 +146,89 @@ def sparse(
     nonconstant_weight: Matrix,
     row_hashes: NDArray[np.uint64] | None,
 ) -> float:
-    """Sum CSR rows: columns mostly filled as dense, the others as they are, if that is faster.
-
-    A column of which a share p ≤ 1/2 of the weight is not zero has n μ² ≤ p Σ ω x², so that
-    Σ ω x² − n μ² loses at most one bit; only fuller columns need to be centered first.
-    """
+    """Sum CSR rows as they are, or as dense ones if that is faster."""
     X, weight = X[rows], weight[rows]
     if row_hashes is not None:
         hash_sparse(X.data, X.indices, X.indptr, weight, row_hashes)
-    if _dense_is_faster(X):
+    if dense_is_faster(X):
         return dense(
             X.toarray(), np.arange(len(rows)), weight, anchor, mean, C, nonconstant_weight, None
         )
-    n = float(weight.sum())
-    by_entry = np.repeat(weight, np.diff(X.indptr)) * (X.data != 0)
-    filled = 2.0 * np.bincount(X.indices, by_entry, minlength=X.shape[1]) > n
-    full, thin = np.flatnonzero(filled), np.flatnonzero(~filled)
-
-    S = X[:, thin]
-    WS = sp.diags_array(weight, format="csr") @ S
-    mu = np.asarray(WS.sum(axis=0)).ravel() / n
-    mean[thin] = mu - anchor[thin]
-    nonconstant_weight[0, thin] = weight @ (S != 0)
-    nonconstant_weight[1, thin] = n - weight @ (S == 1)
-    place_products((S.T @ WS).toarray(), n, mu, thin, C)
-
-    if full.size:
-        D = X[:, full].toarray()
-        k = len(full)
-        mean_D, C_DD, weight_D = np.empty(k), np.zeros((k, k)), np.zeros((2, k))
-        dense(D, np.arange(len(rows)), weight, anchor[full], mean_D, C_DD, weight_D, None)
-        mean[full], nonconstant_weight[:, full] = mean_D, weight_D
-        D -= anchor[full]
-        D -= mean_D
-        # Σ ω (D − mean) is only zero up to rounding, hence the second term.
-        cross = WS.T @ D - np.outer(mu, weight @ D)
-        C[np.ix_(full, full)] = C_DD
-        C[np.ix_(thin, full)] = cross
-        C[np.ix_(full, thin)] = cross.T
+    n, part = _products(X, weight, anchor, mean, nonconstant_weight)
+    add_sparse(part, C)
     return n
 
 
-def _dense_is_faster(X: Any) -> bool:
+class Products(NamedTuple):
+    """Weighted CSR rows R (m, d) of one class, also by column, whose scatter is RᵀR − uuᵀ."""
+
+    data: Vector
+    at: NDArray[np.intp]
+    start: NDArray[np.intp]
+    column: Vector
+    row: NDArray[np.intp]
+    first: NDArray[np.intp]
+    u: Vector
+
+    @property
+    def diagonal(self) -> Vector:
+        """Diagonal (d,) of the scatter."""
+        return np.asarray(np.bincount(self.at, self.data**2, len(self.u)) - self.u**2)
+
+
+def _products(
+    X: Any, weight: Vector, anchor: Vector, mean: Vector, nonconstant_weight: Matrix
+) -> tuple[float, Products]:
+    """Return the weight and the products of CSR rows; write their mean and nonconstant weights.
+
+    A column of which a share p ≤ 1/2 of the weight is not zero has n μ² ≤ p Σ ω x², so that
+    Σ ω x² − n μ² loses at most one bit; only fuller columns are centered first.
+    """
+    (m, d), n = X.shape, float(weight.sum())
+    by_entry = np.repeat(weight, np.diff(X.indptr))
+    nonconstant_weight[0] = np.bincount(X.indices, by_entry * (X.data != 0.0), d)
+    nonconstant_weight[1] = n - np.bincount(X.indices, by_entry * (X.data == 1.0), d)
+    filled = 2.0 * nonconstant_weight[0] > n
+    full = np.flatnonzero(filled)
+    mean[:] = -anchor
+    if full.size:
+        D = X[:, full].toarray()
+        centre = weight @ D / n
+        D -= centre
+        mean[full] += centre
+        X = sp.csr_array((np.where(filled[X.indices], 0.0, X.data), X.indices, X.indptr), X.shape)
+        ends = np.arange(0, D.size + 1, full.size)
+        X = X + sp.csr_array((D.ravel(), np.tile(full, m), ends), (m, d))
+        by_entry = np.repeat(weight, np.diff(X.indptr))
+    mu = np.bincount(X.indices, by_entry * X.data, d) / n
+    mean += mu
+    R = sp.csr_array((X.data * np.sqrt(by_entry), X.indices, X.indptr), X.shape)
+    columns = R.tocsc()
+    places = (R.indices, R.indptr, columns.indices, columns.indptr)
+    at, start, row, first = (one.astype(np.intp, copy=False) for one in places)
+    return n, Products(R.data, at, start, columns.data, row, first, np.sqrt(n) * mu)
+
+
+def fill_parts(result: Any, X: Any, rows_of: list[NDArray[np.intp]], given: Vector | None) -> None:
+    """Write moments of CSR rows X (n, d), grouped by class, into a chunk without scatters."""
+    weight = np.ones(X.shape[0]) if given is None else given
+    for k, rows in enumerate(rows_of):
+        if not len(rows):
+            continue
+        part, w = X[rows], weight[rows]
+        hash_sparse(part.data, part.indices, part.indptr, w, result.row_hashes[k])
+        sums = result.anchor, result.mean[k], result.nonconstant_weight[k]
+        result.n[k], result.parts[k] = _products(part, w, *sums)
+        result.N[k] = result.n[k]
+        result.weight_remainder[k], result.min_row_weight[k] = weigh(rows, weight, result.n[k])
+        result.diagonal[k] = result.parts[k].diagonal
+        result.max_scatter[k] = np.maximum(result.diagonal[k], 0.0)
+    result.stream[:] = result.N.sum()
+    if X.shape[0] > MAX_ROWS_WITHOUT_ANCHOR:
+        _recenter(result, X, [(rows, weight) for rows in rows_of], max(X.shape[0], 1))
+
+
+def dense_is_faster(X: Any) -> bool:
     """Return whether dense rows are faster: d² products per row, instead of pairs of entries."""
     m, d = X.shape
     pairs = float((np.diff(X.indptr).astype(np.float64) ** 2).sum())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from counterpoise.arrays import Flags, Matrix, Vector
@@ -36,6 +37,7 @@ MIN_TRUSTED_BITS = 32  # bits of a hash that must be left to trust it
 UNTRACKED_HASH = np.uint64(0x9E3779B97F4A7C15)  # the hash of rows without one: it proves nothing
 MAX_FEATURES_TO_FACTORIZE = 500  # features up to which what is left is factorized
 BLOCK_ROWS = 256  # rows of a scatter that are removed at a time
+BLOCK_COLUMNS = 64  # columns of a scatter that are factorized at a time
 
 
 def check_class_fully_removed(
@@ -102,10 +104,25 @@ def is_indefinite(moments: Moments, k: int) -> bool:
     tolerance = np.diagonal(C) + rounding
     if not (tolerance > 0).all():
         return True
-    scaled = C / np.sqrt(tolerance)
-    scaled /= np.sqrt(tolerance)[:, None]
-    np.fill_diagonal(scaled, 1.0 + PSD_RTOL)  # (C_jj + rounding) / tolerance, and a little more
-    return bool(dpotrf(scaled.T, overwrite_a=1, clean=0)[1])  # in place: it may be large
+    # Cholesky's factor of few features, or of one block of columns after the other: the half that
+    # is kept is all the memory that it needs.
+    unit, factor = 1.0 / np.sqrt(tolerance), list[Matrix]()
+    size = d if d <= MAX_FEATURES_TO_FACTORIZE else BLOCK_COLUMNS
+    for i in range(0, d, size):
+        panel = C[i : i + size, i:] * unit[i : i + size, None]
+        panel *= unit[i:]
+        m = len(panel)
+        np.fill_diagonal(panel, 1.0 + PSD_RTOL)  # (C_jj + rounding) / tolerance, and a little more
+        for above in factor:
+            rows = above[:, i - d :]
+            panel -= rows[:, :m].T @ rows
+        corner, failed = dpotrf(panel[:, :m].T, lower=1, overwrite_a=1, clean=0)
+        if failed:
+            return True
+        if m < d - i:
+            panel[:, m:] = dtrsm(1.0, corner, panel[:, m:], lower=1)
+        factor.append(panel)
+    return False
 
 
 def downdate(before: Moments, kept: Moments, gone: Moments) -> None:

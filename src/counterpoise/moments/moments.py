@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoise.arrays import Labels, Matrix, Rows, Vector, groups, scatters
@@ -317,3 +318,26 @@ class Moments:
 def class_factors(moments: Moments, share: float) -> Vector:
     """Return the factor of each class (c,) that decays by ``share``: 0 if it is then empty."""
     return np.where(moments.n * share >= MIN_DECAYED_CLASS_WEIGHT, share, float(share == 1.0))
+
+
+class SparseChunk(Moments):
+    """Moments of CSR rows, to be added: the rows are parts, and C has its diagonals alone."""
+
+    __slots__ = ("diagonal", "parts")
+
+    def __init__(self, labels: Labels, anchor: Vector) -> None:
+        super().__init__(labels, anchor)
+        (c, d), size = self.mean.shape, self.mean.itemsize
+        self.diagonal, self.parts = np.zeros((c, d)), [None] * c
+        self.C = as_strided(self.diagonal, (c, d, d), (d * size, 0, size))
+
+    @classmethod
+    def of_rows(
+        cls, X: Any, rows_of: list[NDArray[np.intp]], known: Moments, weight: Vector | None
+    ) -> SparseChunk:
+        """Return the moments of CSR rows, grouped by the labels of moments that will get them."""
+        if weight is not None and not weight.all():
+            rows_of = [rows[weight[rows] > 0] for rows in rows_of]
+        result = cls(known.labels, known.anchor)
+        class_rows.fill_parts(result, X, rows_of, weight)
+        return result

@@ -20,6 +20,7 @@ from scipy.linalg import lapack
 from counterpoise.arrays import Flags, Matrix, Vector
 from counterpoise.moments.classes import Classes, argmax_classes
 from counterpoise.moments.moments import EPS, Moments
+from counterpoise.solver._slope import find_slope
 from counterpoise.solver.categories import CategoryEffects
 from counterpoise.solver.category_classes import within_classes
 from counterpoise.solver.options import Options
@@ -139,7 +140,8 @@ def link_of(
     evidence = moments.n[slot] / (moments.n[slot] + PRIOR_ROWS)
     # Only ratios matter, and products of tiny ones would vanish; a power of two costs no digit.
     evidence = np.ldexp(evidence, -int(np.frexp(evidence.max())[1]))
-    slopes = [slope(distance, v, pi, evidence) for pi in (evenly, stream)]
+    balanced = slope(distance, v, evenly, evidence)
+    slopes = [balanced, slope(distance, v, stream, evidence, balanced)]
     if classes.n_scores > 1:
         return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
     # One score for two classes: odds are even half-way between their means.
@@ -297,34 +299,22 @@ def _nearest_class_pairs(distance: Matrix, v: Matrix) -> tuple[NDArray[np.intp],
     return np.repeat(np.arange(c), MAX_COMPARED_CLASSES), nearest.ravel()
 
 
-def slope(distance: Matrix, v: Matrix, pi: Vector, evidence: Vector) -> float:
+def slope(distance: Matrix, v: Matrix, pi: Vector, evidence: Vector, start: float = 0.0) -> float:
     """Return β ≥ 0 of least expected log loss over pairs of classes; 0 if nothing separates them.
 
-    distance and v have the shape (c, c), pi and evidence (c,).
+    distance and v have the shape (c, c), pi and evidence (c,); the search begins at ``start``.
     """
     i, j = _nearest_class_pairs(distance, v)
     x, mass = nodes()
     counts = pi[i] * pi[j] / (1.0 - pi[i]) * evidence[i] * evidence[j]
-    w: NDArray[np.float64] = counts[:, None] * mass
-    prior = np.log(pi[i] / pi[j])[:, None]
-    g = distance[i, j][:, None] / 2.0 + np.sqrt(v[i, j])[:, None] * x
-    unit = float(np.sqrt((w * g * g).sum() / w.sum()))
+    middle, deviation = distance[i, j] / 2.0, np.sqrt(v[i, j])
+    moments = np.array([mass.sum(), mass @ x, mass @ (x * x)])
+    squares = np.stack([middle**2, 2.0 * middle * deviation, deviation**2], axis=1) @ moments
+    unit = float(np.sqrt(counts @ squares / (counts.sum() * moments[0])))
     if not 0.0 < unit < np.inf:
         return 0.0
-    g = g / unit
-
-    # The loss is convex: Newton's steps, and halves where they would leave what is left to search.
-    wg = w * g
-    wgg = wg * g
-    b, low, high = 0.0, -np.inf, np.inf
-    for _ in range(50):
-        r = 0.5 - 0.5 * np.tanh(0.5 * (prior + b * g))
-        falls = float(np.vdot(wg, r))
-        low, high = (b, high) if falls > 0.0 else (low, b)
-        size = 1.0 + abs(b)
-        step = falls / (float(np.vdot(wgg, r * (1.0 - r))) + 1e-300)
-        step = min(max(step, -8.0 * size), 8.0 * size)
-        if abs(step) <= 1e-13 * size:
-            break
-        b = b + step if low < b + step < high else 0.5 * (low + high)
+    odds = np.log(pi)
+    b = find_slope(
+        odds[i] - odds[j], counts, middle / unit, deviation / unit, x, mass, start * unit
+    )
     return max(b / unit, 0.0)
