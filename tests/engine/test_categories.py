@@ -263,3 +263,12 @@ def test_columns_and_codes_move_together():
     model.set_codes([2, 0], CodeColumns((None, None, None)))
     wide = np.column_stack([moved[:, :4], moved[:, 5], np.zeros(800), moved[:, 4]])
     assert np.abs(model.scores().of(wide) - expected).max() < 1e-12
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_a_class_that_only_the_second_model_has_keeps_its_categories(sizes):
+    Z, y = rows_with_codes(1200, sizes, c=3)
+    parts = [learned(Z[part], y[part], sizes) for part in (y < 2, y > 0)]
+    whole = np.concatenate([np.flatnonzero(part) for part in (y < 2, y > 0)])
+    one = learned(Z[whole], y[whole], sizes, step=3000)
+    assert distances(parts[0].merge(parts[1]), one, Z, Z) < 1e-11
