@@ -20,7 +20,7 @@ from builders import labelled_samples, stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterpoise import BalancedRidgeClassifier, Moments, online
+from counterpoise import BalancedRidgeClassifier, Moments, TableClassifier, online
 from counterpoise.errors import ModelFileError
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.modelfile import container as modelfile
@@ -651,3 +651,13 @@ def test_light_rows_that_fade_and_limits_that_shrink_can_be_loaded(tmp_path):
     small = BalancedRidgeClassifier().fit(X, y).set_params(memory_limit=10.0)
     small.save(tmp_path / "m")
     assert BalancedRidgeClassifier.load(tmp_path / "m").memory_limit == 10.0
+
+
+def test_a_model_whose_last_categories_have_no_weight_can_be_loaded(tmp_path):
+    table = pd.DataFrame({"x": range(6), "shop": list("ababcd"), "w": [1, 1, 1, 1, 0, 0]})
+    table["y"] = [0, 1, 0, 1, 0, 1]
+    model = TableClassifier(BalancedRidgeClassifier(), columns={"shop": "many:5", "w": "weight"})
+    model.fit(table, "y").save(tmp_path / "m.st")
+    found = TableClassifier.load(tmp_path / "m.st")
+    wanted = model.decision_function(table)
+    assert np.array_equal(found.decision_function(table), wanted)
