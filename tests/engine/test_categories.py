@@ -276,3 +276,37 @@ def test_columns_and_codes_move_together():
     model.set_codes([2, 0], CodeColumns((None, None, None)))
     wide = np.column_stack([moved[:, :4], moved[:, 5], np.zeros(800), moved[:, 4]])
     assert np.abs(model.scores().of(wide) - expected).max() < 1e-12
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_a_class_that_only_the_second_model_has_keeps_its_categories(sizes):
+    Z, y = rows_with_codes(1200, sizes, c=3)
+    parts = [learned(Z[part], y[part], sizes) for part in (y < 2, y > 0)]
+    whole = np.concatenate([np.flatnonzero(part) for part in (y < 2, y > 0)])
+    one = learned(Z[whole], y[whole], sizes, step=3000)
+    assert distances(parts[0].merge(parts[1]), one, Z, Z) < 1e-11
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_moments_of_selected_codes_are_added_and_subtracted_as_those_of_all(sizes):
+    Z, y = rows_with_codes(900, sizes, c=3)
+    model = new_model(sizes)
+    parts = [slice(0, 300), slice(300, 310), slice(310, 900)]
+    chunks = [model.moments_of(Z[part], y[part], None) for part in parts]
+    few = chunks[1].copy()
+    for chunk in chunks[2], chunks[0]:
+        few += chunk
+    few = (few - chunks[0]) - chunks[2]
+    few.categories = few.categories.select_codes()
+    c = len(chunks[1].labels)  # the first classes of all
+    for one, wanted in zip(few.categories.columns, chunks[1].categories.columns, strict=True):
+        assert one.codes.tolist() == wanted.codes.tolist()
+        assert one.n[:c].tolist() == wanted.n.tolist()
+        sums = one.move_origin(chunks[1].categories.origin - few.categories.origin).sums
+        np.testing.assert_allclose(sums[:c], wanted.sums, atol=1e-10)
+    renumbered = few.categories.renumber().with_all_codes()
+    for b, one in enumerate(renumbered.columns):
+        assert one.n.tolist() == few.categories.columns[b].n.tolist()
+    for pair, weights in few.categories.pairs.items():
+        keys = weights.total().keys
+        assert keys.tolist() == chunks[1].categories.pairs[pair].total().keys.tolist()

@@ -21,7 +21,7 @@ from builders import labelled_samples, stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterpoise import BalancedRidgeClassifier, Moments, online
+from counterpoise import BalancedRidgeClassifier, Moments, TableClassifier, online
 from counterpoise.errors import ModelFileError
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.modelfile import container as modelfile
@@ -669,3 +669,13 @@ def test_loading_needs_half_of_a_model_more(classes, tmp_path):
     scatters = again._engine.state.moments.C
     np.testing.assert_array_equal(scatters, model._engine.state.moments.C)
     assert peak < 1.8 * scatters.nbytes  # a wide model needs 1.5: here other arrays count
+
+
+def test_a_model_whose_last_categories_have_no_weight_can_be_loaded(tmp_path):
+    table = pd.DataFrame({"x": range(6), "shop": list("ababcd"), "w": [1, 1, 1, 1, 0, 0]})
+    table["y"] = [0, 1, 0, 1, 0, 1]
+    model = TableClassifier(BalancedRidgeClassifier(), columns={"shop": "many:5", "w": "weight"})
+    model.fit(table, "y").save(tmp_path / "m.st")
+    found = TableClassifier.load(tmp_path / "m.st")
+    wanted = model.decision_function(table)
+    assert np.array_equal(found.decision_function(table), wanted)

@@ -199,6 +199,9 @@ class State:
             found, progressive = score_before_learning(base, batch, calibrating, limit)
             after |= {"calibration": _sum(self.calibration, found), "progressive": progressive}
         if "fixed" in after or not base.is_fitted:
+            first: Moments = after["moments"]
+            if first.categories is not None:
+                first.categories = first.categories.with_all_codes()
             return base._with(**after).drop_decayed()
         add(*self._add_arguments(base, after))
         return self.drop_decayed()

@@ -290,7 +290,7 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
 
     def _wrap(self, engine: E, names: Any) -> None:
         """Use an engine, whose features have these names if any."""
-        self._engine, self.n_features_in_ = engine, engine.n_features
+        self._engine, self.n_features_in_ = engine, engine.n_features + engine.code_count
         if names is not None:
             self.feature_names_in_ = names
 

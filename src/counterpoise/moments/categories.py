@@ -115,6 +115,29 @@ class CategoryColumn:
         n[:, : self.size], sums[:, : self.size] = self.n, self.sums
         return CategoryColumn(n, sums, size)
 
+    def with_codes(self, codes: Codes) -> tuple[CategoryColumn, Codes]:
+        """Return the column with some sorted codes, and their positions in its arrays.
+
+        It may share the arrays. A column of selected codes gets no others.
+        """
+        if self.codes is None:
+            return self.resize(int(codes[-1]) + 1 if len(codes) else 0), codes
+        both = np.union1d(self.codes, codes)
+        result = self
+        if len(both) > self.size:
+            c, _, d = self.sums.shape
+            result = CategoryColumn(
+                np.zeros((c, len(both))), np.zeros((c, len(both), d)), len(both), both
+            )
+            mine = np.searchsorted(both, self.codes)
+            result.stored_n[:, mine], result.stored_sums[:, mine] = self.n, self.sums
+        return result, np.searchsorted(both, codes)
+
+    def select_codes(self) -> CategoryColumn:
+        """Return the column of the codes that have a weight alone."""
+        at = np.flatnonzero(self.n.any(axis=0))
+        return CategoryColumn(self.n[:, at], self.sums[:, at], len(at), self.all_codes[at])
+
     def map(self, n: Any, sums: Any) -> CategoryColumn:
         """Return the column with new arrays, given functions of the present ones."""
         return replace(self, stored_n=n(self.n), stored_sums=np.ascontiguousarray(sums(self.sums)))
@@ -284,9 +307,9 @@ class CategoryMoments:
             base = CategoryMoments(origin.copy(), moved, self.pairs)
         columns, shift = [], other.origin - base.origin
         for mine, theirs in zip(base.columns, other.columns, strict=True):
-            grown = mine.resize(theirs.count)
+            grown, at = mine.with_codes(theirs.all_codes)
             columns.append(grown)
-            more = theirs.n, theirs.sums, slot, theirs.all_codes, shift
+            more = theirs.n, theirs.sums, slot, at, shift
             steps.append((grown.stored_n, grown.stored_sums, *more, factor))
         pairs = {}
         for key, weights in other.pairs.items():
@@ -314,8 +337,8 @@ class CategoryMoments:
         columns, least = [], RESIDUAL_RTOL * lightest
         shift = other.origin - self.origin
         for mine, theirs in zip(self.columns, other.columns, strict=True):
-            result = mine.resize(theirs.count).copy()
-            codes = theirs.all_codes
+            result, codes = mine.with_codes(theirs.all_codes)
+            result = result.copy()
             for j, k in slots.items():
                 before = result.n[k, codes]
                 left = before - theirs.n[j]
@@ -343,6 +366,31 @@ class CategoryMoments:
         return CategoryMoments(self.origin.copy(), tuple(columns), pairs)
 
     # Other classes, features and categories
+
+    def select_codes(self) -> CategoryMoments:
+        """Return the moments of the categories that have a weight, without room for others."""
+        columns = tuple(column.select_codes() for column in self.columns)
+        return CategoryMoments(self.origin, columns, self.pairs)
+
+    def renumber(self) -> CategoryMoments:
+        """Return the moments in which the codes of a column of selected codes are 0, 1, 2, ..."""
+        columns = tuple(replace(one, codes=None) for one in self.columns)
+        place = [one.codes for one in self.columns]
+
+        def at(b: int, codes: Any) -> Any:
+            own = place[b]
+            return codes if own is None else np.searchsorted(own, codes)
+
+        pairs = {
+            (a, b): one.map_keys(lambda k, i, j, a=a, b=b: (k, at(a, i), at(b, j)))
+            for (a, b), one in self.pairs.items()
+        }
+        return CategoryMoments(self.origin, columns, pairs)
+
+    def with_all_codes(self) -> CategoryMoments:
+        """Return the moments with all codes from 0, to which others are appended quickly."""
+        columns = tuple(one.resize(one.count) for one in self.columns)
+        return CategoryMoments(self.origin, columns, self.pairs)
 
     def with_classes(self, c: int) -> CategoryMoments:
         """Return the moments with slots for c classes, the new ones without rows."""
@@ -398,12 +446,18 @@ class CategoryMoments:
 
         Categories with a negative code have no rows and are left out.
         """
-        column = self.columns[b].resize(len(at))
-        left = at >= 0
-        n, sums = np.zeros((len(column.n), size)), np.zeros((len(column.n), size, len(self.origin)))
-        n[:, at[left]], sums[:, at[left]] = column.n[:, left], column.sums[:, left]
-        columns = list(self.columns)
-        columns[b] = CategoryColumn(n, sums, size)
+        column, columns = self.columns[b], list(self.columns)
+        if column.codes is None:
+            column, left = column.resize(len(at)), at >= 0
+            n = np.zeros((len(column.n), size))
+            sums = np.zeros((len(column.n), size, len(self.origin)))
+            n[:, at[left]], sums[:, at[left]] = column.n[:, left], column.sums[:, left]
+            columns[b] = CategoryColumn(n, sums, size)
+        else:
+            codes = at[column.codes]
+            order = np.argsort(codes)[np.count_nonzero(codes < 0) :]
+            n, sums = column.n[:, order], column.sums[:, order]
+            columns[b] = CategoryColumn(n, sums, len(order), codes[order])
         pairs = dict(self.pairs)
         for first, second in pairs:
             if b in (first, second):

@@ -249,6 +249,8 @@ class Moments:
             columns = len(other.categories.columns)
             mine = CategoryMoments.empty(len(self.n), self.anchor, columns)
         change = mine.prepare_append(other.categories, slot, self.anchor, factor)
+        if "categories" in state:  # the holder gets those with the sample
+            state = {**state, "categories": change[0]}
         return slot, keep, share, other, self, holder, state, change
 
     def __sub__(self, other: Moments) -> Moments:
