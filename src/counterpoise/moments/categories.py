@@ -147,7 +147,7 @@ class PairWeights:
 
     def append(self, other: PairWeights) -> PairWeights:
         """Return the weights of both samples; runs of similar length become one."""
-        runs = [*self.runs, *other.runs]
+        runs = [run for run in (*self.runs, *other.runs) if len(run.keys)]
         runs.sort(key=lambda run: -len(run.keys))
         while len(runs) > 1 and len(runs[-2].keys) <= 2 * len(runs[-1].keys):
             one, two = runs.pop(), runs.pop()
