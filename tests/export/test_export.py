@@ -96,8 +96,8 @@ def assert_onnx_agrees(run, file, frame=None):
     return table
 
 
-def assert_exports_agree(run, file):
-    frame = pd.read_csv(file)
+def assert_exports_agree(run, file, types=None):
+    frame = pd.read_csv(file, dtype=types)
     table = assert_onnx_agrees(run, file, frame)
     scores = scores_in(table)
     run("export", "m.st", "-o", "m.joblib")
@@ -226,6 +226,56 @@ def test_exports_know_categories_and_classes(run, classes, features):
     assert [f["name"] for f in found["features"]] == model.feature_names_in_.tolist()
     weights = found["features"] if features == "linear" else found["map"]["terms"]
     np.testing.assert_array_equal([f["weights"] for f in weights], model.coef_.T)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("features", ["linear", "rm2"])
+@pytest.mark.parametrize("missing", ["mean", "indicate", "drop"])
+@pytest.mark.parametrize("classes", [["n", "p"], ["a", "b", "c"]])
+def test_exports_know_columns_with_many_categories(run, features, missing, classes):
+    rng = np.random.default_rng(0)
+    names = ["ü", " a b ", "0", "07", "7", *(f"shop {i}" for i in range(60))]
+    frame = towns(names, 600, 0).assign(device=rng.choice(list("abcdefgh"), 600))
+    frame["target"] = rng.choice(classes, 600)
+    frame.loc[rng.random(600) < 0.1, "town"] = None
+    if missing != "drop":
+        frame.loc[rng.random(600) < 0.1, "device"] = None
+    frame[:500].to_csv("one.csv", index=False)
+    more = ["--many", "town,device=3", "--missing", missing, "--calibrate"]
+    learn(
+        run,
+        "m.st",
+        "one.csv",
+        more=more + ([] if features == "linear" else ["--feature-map", features]),
+    )
+    frame.loc[500:520, "town"] = "never seen"
+    frame.loc[500:].to_csv("two.csv", index=False)
+    numbers = pd.read_csv("two.csv", dtype={"town": str})
+    scores = scores_in(assert_onnx_agrees(run, "two.csv", numbers))
+    assert np.isnan(scores).any() == (missing == "drop")
+    if missing == "drop":
+        frame = frame[frame["town"].notna()]
+    frame.loc[500:].to_csv("two.csv", index=False)
+    assert_exports_agree(run, "two.csv", {"town": str})
+    if features == "linear":
+        told = json.loads(run("export", "m.st").out)
+        assert list(told["categories"]) == ["town", "device"]
+        seen = frame["town"].loc[:499].dropna().unique()
+        assert set(told["categories"]["town"]) == set(seen)
+        assert_scores_by_hand(told, pd.read_csv("two.csv", dtype={"town": str}), run)
+
+
+def assert_scores_by_hand(told, frame, run):
+    """Compare the scores of predict with those of the coefficients and effects of the JSON."""
+    f = np.zeros((len(frame), len(told["intercept"]))) + told["intercept"]
+    for one in told["features"]:
+        cells = frame[one["column"]]
+        x = cells.isna() if one["kind"] == "missing" else cells.fillna(one.get("blank", 0.0))
+        f += x.to_numpy(dtype=float)[:, None] * one["weights"]
+    for column, effects in told["categories"].items():
+        f += [effects.get(cell, np.zeros(f.shape[1])) for cell in frame[column]]
+    scores = scores_in(read_predictions(run, "two.csv"))
+    np.testing.assert_allclose(f, scores, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ CONFIGURATIONS = [
     BalancedRidgeClassifier(class_factors={True: 3.0}),
     BalancedRidgeClassifier(feature_map="rm2", ridge=0.01),
     BalancedRidgeClassifier(pooled_rows=10.0),
+    BalancedRidgeClassifier(columns={"age_of_domain": "many:3", "long_url": "many:9"}),
 ]
 CHECKS = [
     pytest.param(

@@ -424,14 +424,7 @@ class RidgeModel(EngineBase):
 
     def drop_categories(self) -> list[NDArray[np.intp]]:
         """Drop categories without rows; return the positions of those that stay, by column."""
-        categories, stay = self.state.moments.categories, []
-        for b in range(self.code_count if categories is not None else 0):
-            assert categories is not None
-            is_left = categories.category_weights(b) > 0.0
-            stay.append(np.flatnonzero(is_left))
-            if not is_left.all():
-                at = np.where(is_left, np.cumsum(is_left) - 1, -1)
-                self.reindex_categories(b, at, len(stay[b]))
+        self.state, stay = self.state.drop_categories()
         return stay
 
     def change_imputation_base(self, before: MeanImputation, after: MeanImputation) -> None:

@@ -511,6 +511,18 @@ class State:
             progressive = progressive.reindex_categories(b, at, size)
         return self._with(moments=moments, warmup=warmup, progressive=progressive)
 
+    def drop_categories(self) -> tuple[State, list[NDArray[np.intp]]]:
+        """Return the State without categories without rows, and positions that stay, by column."""
+        state, categories, stay = self, self.moments.categories, []
+        for b in range(0 if categories is None else len(categories.columns)):
+            assert categories is not None
+            is_left = categories.category_weights(b) > 0.0
+            stay.append(np.flatnonzero(is_left))
+            if not is_left.all():
+                at = np.where(is_left, np.cumsum(is_left) - 1, -1)
+                state = state.reindex_categories(b, at, len(stay[b]))
+        return state, stay
+
     def with_imputation(self, fill: MeanImputation | None) -> State:
         """Return the State with features that may be missing; this object if nothing changes.
 

@@ -1,6 +1,7 @@
 """A model as an ONNX graph: columns in, labels and scores out, in double precision throughout.
 
     columns → features → (x − mean)/deviation, cut off → terms of the map → scores → label
+    columns with many categories → effects of the categories → scores
 
 All operators have kernels for doubles in ONNX Runtime, so that no digit is lost. They are standard
 but one: columns that are hashed need ``MurmurHash3`` of the domain ``com.microsoft``, which ONNX
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoise.arrays import Flags, Matrix, Vector
-from counterpoise.encoding.columns import Feature
+from counterpoise.encoding.columns import MANY, Feature
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.encoding.kinds import CYCLES, is_text
 from counterpoise.engine.averaging import Average
@@ -123,10 +124,11 @@ def build_graph(stored: TableModel) -> bytes:
         raise DataError("ONNX export requires onnx: pip install 'counterpoise[onnx]'") from error
     scores = scores_to_export(stored)
     made = Graph()
-    columns = dict.fromkeys(feature.column for feature in stored.encoding.features)
-    names = {column: f"column_{j}" for j, column in enumerate(columns)}
+    columns = [feature.column for feature in stored.encoding.features]
+    columns += stored.encoding.vocabularies
+    names = {column: f"column_{j}" for j, column in enumerate(dict.fromkeys(columns))}
     X = _features(made, stored.encoding, names, missing_value_constants(stored))
-    _decide(made, X, scores)
+    _decide(made, X, scores, _effects(made, stored.encoding, names, scores))
     return made.finish({"columns": names, "classes": scores.classes.labels.tolist()})
 
 
@@ -226,7 +228,7 @@ def _value_info(name: str, dtype: np.dtype[Any], shape: list[str | int], column:
 
 # From columns to features
 
-EXPORTED_KINDS = ("number", "category", "datetime", "epoch", "hash")
+EXPORTED_KINDS = ("number", "category", "datetime", "epoch", "hash", MANY)
 
 
 def _features(
@@ -306,6 +308,10 @@ def _text(made: Graph, encoding: ColumnEncoder, column: str, X: str) -> list[Blo
     found = {feature: j for j, feature in enumerate(encoding.features) if feature.column == column}
     missing = found.pop(Feature(column, "missing"), None)
     values, positions = [feature.value for feature in found], list(found.values())
+    if encoding.kinds[column] == MANY:  # whose categories have effects
+        position = int("" in encoding.vocabularies[column].values)
+        is_missing = made.node("Equal", _encode_text(made, X, [""]), np.int64(position))
+        return [] if missing is None else [(made.double(is_missing), [missing])]
     if encoding.kinds[column] == "hash":
         seed, buckets = encoding.columns.seed, encoding.columns.buckets[column]
         hashed = made.node("MurmurHash3", X, domain="com.microsoft", positive=1, seed=seed)
@@ -323,6 +329,26 @@ def _text(made: Graph, encoding: ColumnEncoder, column: str, X: str) -> list[Blo
     here = made.node("And", chosen, made.node("Not", is_missing))
     more = [] if missing is None else [(made.double(is_missing), [missing])]
     return [(made.double(here), positions), *more]
+
+
+def _effects(
+    made: Graph, encoding: ColumnEncoder, names: dict[str, str], scores: Scores
+) -> list[str]:
+    """Return the effects (n, problems) of the categories of each column that has many of them.
+
+    Where rows with missing values have no scores, the effect of a missing category is NaN.
+    """
+    tables = () if scores.effects is None else scores.effects.values
+    result = []
+    for (column, vocabulary), table in zip(encoding.vocabularies.items(), tables, strict=True):
+        values, more = vocabulary.values, np.zeros((vocabulary.size - len(table), table.shape[1]))
+        table = np.concatenate([table, more])
+        if not encoding.columns.uses_indicators and "" not in values:
+            values, table = [*values, ""], np.pad(table, ((0, 1), (0, 0)), constant_values=np.nan)
+        table = np.pad(table, ((0, 1), (0, 0)))  # the last row, -1, is that of unseen categories
+        at = made.node("Reshape", _encode_text(made, names[column], values), np.array([-1]))
+        result.append(made.node("Gather", table, at, axis=0))
+    return result
 
 
 def _encode_text(made: Graph, X: str, values: list[str]) -> str:
@@ -452,17 +478,15 @@ def _(the_map: MapUnion, made: Graph, Z: str, drawn: Matrix) -> list[str]:
 # From mapped features to labels
 
 
-def _decide(made: Graph, X: str, scores: Scores) -> None:
+def _decide(made: Graph, X: str, scores: Scores, effects: list[str]) -> None:
     """Add the outputs: scores, the label of the largest, and both probabilities."""
     classes = scores.classes
     solution: Any = scores.solution
     labels, seen = classes.labels, np.flatnonzero(classes.seen)
     out = made.output("score", np.dtype(float), ["n", classes.n_scores])
-    if isinstance(solution, Average):
-        sums = [_add_scores(made, X, part.fixed, part.solution, "") for part in solution.parts]
-        f = made.node("Sum", *sums, name=out)
-    else:
-        f = _add_scores(made, X, scores.fixed, solution, out)
+    parts = solution.parts if isinstance(solution, Average) else [scores]
+    sums = [_add_scores(made, X, part.fixed, part.solution) for part in parts]
+    f = made.node("Sum", *sums, *effects, name=out)
     if classes.n_scores == 1:
         ahead = made.node("Greater", f, 0.0)
         code = made.node("Cast", ahead, to=_type(np.dtype(np.int64)))
@@ -478,25 +502,25 @@ def _decide(made: Graph, X: str, scores: Scores) -> None:
 
 
 def _add_scores(
-    made: Graph, X: str, fixed: FittedMap | None, solution: LinearScores | QuadraticScores, out: str
+    made: Graph, X: str, fixed: FittedMap | None, solution: LinearScores | QuadraticScores
 ) -> str:
-    """Return scores of rows, through a map if there is one, under a name."""
+    """Return scores of rows, through a map if there is one."""
     Z = X if fixed is None else _map_rows(made, X, fixed)
     near = made.node("Sub", Z, solution.anchor)
     if not isinstance(solution, LinearScores):
-        return _quadratic(made, near, solution, out)
-    return made.node("Add", made.node("MatMul", near, solution.coef.T), solution.offset, name=out)
+        return _quadratic(made, near, solution)
+    return made.node("Add", made.node("MatMul", near, solution.coef.T), solution.offset)
 
 
-def _quadratic(made: Graph, near: str, solution: QuadraticScores, out: str) -> str:
-    """Return logarithms of densities, or of two classes their difference, under a name."""
+def _quadratic(made: Graph, near: str, solution: QuadraticScores) -> str:
+    """Return logarithms of densities, or of two classes their difference."""
     columns = []
     for mean, root, offset in zip(solution.mean, solution.root, solution.offset, strict=True):
         v = made.node("MatMul", made.node("Sub", near, mean), root)
         square = made.row_sums(made.node("Mul", v, v))
         columns.append(made.node("Sub", offset, made.node("Mul", 0.5, square)))
     if len(solution.seen) == 2:
-        return made.node("Sub", columns[1], columns[0], name=out)
+        return made.node("Sub", columns[1], columns[0])
     # A class that was never seen borrows a column, and is minus infinity with any value in it.
     q = made.gather(made.concatenate(columns), np.maximum(np.cumsum(solution.seen) - 1, 0))
-    return made.node("Add", q, np.where(solution.seen, 0.0, -np.inf), name=out)
+    return made.node("Add", q, np.where(solution.seen, 0.0, -np.inf))

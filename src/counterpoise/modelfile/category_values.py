@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from counterpoise.arrays import Matrix
 from counterpoise.modelfile.container import check_file
 from counterpoise.moments.categories import (
     MAX_CODES,
@@ -54,9 +55,12 @@ def pack_categories(categories: CategoryMoments | None) -> Arrays:
         arrays[f"categories sums {b}"] = np.ascontiguousarray(whole.sums)
     last = (1 << PAIR_BITS) - 1
     for (a, b), pairs in categories.pairs.items():
-        run = pairs.total()
-        parts = run.keys >> 2 * PAIR_BITS, (run.keys >> PAIR_BITS) & last, run.keys & last
-        arrays[f"categories pairs {a} {b}"] = np.column_stack([*parts, run.weight]).astype(float)
+        # Runs stay as they are: other sums of their weights would differ in the last bit.
+        parts = [np.zeros((0, 5))]
+        for r, run in enumerate(pairs.runs):
+            places = run.keys >> 2 * PAIR_BITS, (run.keys >> PAIR_BITS) & last, run.keys & last
+            parts.append(np.column_stack([np.full(len(run.keys), r), *places, run.weight]))
+        arrays[f"categories pairs {a} {b}"] = np.concatenate(parts).astype(float)
     return arrays
 
 
@@ -91,19 +95,30 @@ def unpack_categories(
         columns.append(CategoryColumn(n, sums, size))
     found = {}
     for a, b in pairs:
-        table = arrays[f"pairs {a} {b}"]
-        check_file(table.ndim == 2 and table.shape[1] == 4, MALFORMED)
-        places, weight = table[:, :3], table[:, 3]
-        most = np.array([c, columns[a].size, columns[b].size])
-        is_place = (places == np.floor(places)) & (places >= 0) & (places < most)
-        check_file(bool(is_place.all()), "pairs of categories that do not exist")
-        keys = pair_keys(*places.astype(np.int64).T)
-        check_file(bool((np.diff(keys) > 0).all()), "pairs of categories in another order")
-        k, i, j = places.astype(np.intp).T
-        fits = np.minimum(columns[a].n[k, i], columns[b].n[k, j]) * (1 + 1e-9)
-        check_file(bool(((weight > 0) & (weight <= fits)).all()), "impossible weights of pairs")
-        found[a, b] = PairWeights((PairRun(keys, weight.copy()),))
+        found[a, b] = _unpack_pairs(arrays[f"pairs {a} {b}"], columns[a], columns[b])
     return CategoryMoments(origin, tuple(columns), found)
+
+
+def _unpack_pairs(table: Matrix, one: CategoryColumn, two: CategoryColumn) -> PairWeights:
+    """Return weights of pairs, checked next to those of the categories of both columns."""
+    check_file(table.ndim == 2 and table.shape[1] == 5, MALFORMED)
+    places, weight = table[:, :4], table[:, 4].copy()
+    most = np.array([max(len(table), 1), len(one.n), one.size, two.size])
+    is_place = (places == np.floor(places)) & (places >= 0) & (places < most)
+    check_file(bool(is_place.all()), "pairs of categories that do not exist")
+    number, k, i, j = places.astype(np.int64).T
+    keys, step = pair_keys(k, i, j), np.diff(number, prepend=-1)
+    is_sorted = (step == 1) | ((step == 0) & (np.diff(keys, prepend=-1) > 0))
+    check_file(bool(is_sorted.all()), "pairs of categories in another order")
+    ends = np.flatnonzero(step)[1:]
+    each = zip(np.split(keys, ends), np.split(weight, ends), strict=True)
+    pairs = PairWeights(tuple(PairRun(*run) for run in each if len(run[0])))
+    total = pairs.total()
+    last = (1 << PAIR_BITS) - 1
+    k, i, j = total.keys >> 2 * PAIR_BITS, (total.keys >> PAIR_BITS) & last, total.keys & last
+    fits = total.weight <= np.minimum(one.n[k, i], two.n[k, j]) * (1 + 1e-9)
+    check_file(bool((weight > 0).all() and fits.all()), "impossible weights of pairs")
+    return pairs
 
 
 def pack_effects(effects: CategoryEffects | None) -> Arrays:

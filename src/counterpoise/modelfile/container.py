@@ -148,7 +148,7 @@ def from_bytes(data: bytes) -> Contents:
             check_file(_canonical(lists[name]) == array.tobytes(), f"{name} that is not canonical")
     # Names of columns, or features made of columns with counts of rows and recent scores.
     named = {"features", "held", "recent", "categories"}
-    known = named if "features" in lists else {"names"}
+    known = named if "features" in lists else {"names", "categories"}
     check_file(set(lists) <= known, "tensors that belong to nothing")
     return Contents(
         header["kind"], header["options"], arrays, header["facts"], header["stream"], lists

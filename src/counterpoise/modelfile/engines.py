@@ -13,6 +13,7 @@ import numpy as np
 
 from counterpoise.arrays import Labels
 from counterpoise.encoding.columns import FEATURE_NAMES, Feature
+from counterpoise.encoding.vocabulary import Vocabulary
 from counterpoise.engine import parameters
 from counterpoise.engine.auto import AutoModel, Engine
 from counterpoise.engine.candidates import MAX_RECENT_ROWS, Candidates
@@ -24,6 +25,7 @@ from counterpoise.errors import ModelFileError
 from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.feature_maps.fitted import feature_map_name
 from counterpoise.modelfile import container
+from counterpoise.modelfile.category_values import MALFORMED
 from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.modelfile.values import (
     check_fields,
@@ -117,6 +119,21 @@ def feature_names(contents: Contents, d: int) -> Labels | None:
     is_valid = len(names) == d and all(isinstance(name, str) for name in names)
     check_file(is_valid, "names that do not fit its features")
     return np.array(names, dtype=object)
+
+
+def read_vocabularies(plain: list[Any]) -> dict[str, Vocabulary]:
+    """Return vocabularies by column, given the ``categories`` of an untrusted file."""
+    result = {}
+    for one in plain:
+        check_file(isinstance(one, list) and len(one) == 3, MALFORMED)
+        name, rows, values = one
+        check_file(type(rows) is int and 0 <= rows < 2**63, MALFORMED)
+        is_text = isinstance(values, list) and all(isinstance(value, str) for value in values)
+        check_file(is_text and len(set(values)) == len(values), MALFORMED)
+        check_file(isinstance(name, str), MALFORMED)
+        result[name] = Vocabulary.of(values, rows)
+    check_file(len(result) == len(plain), MALFORMED)
+    return result
 
 
 def pack(engine: Engine, names: Names | None = None) -> Contents:

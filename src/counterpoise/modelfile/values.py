@@ -551,7 +551,7 @@ def unpack_state(contents: Contents, config: LearningConfig) -> State:
     facts, arrays, limit = contents.facts, contents.arrays, contents.options.get("memory_limit")
     if "absent" in facts:
         raise ModelFileError(
-            "was learned from events without some features; use "
+            "was learned from events with columns, or without some features; use "
             "counterpoise.river.BalancedRidgeClassifier.load"
         )
     wanted = {"labels", "declared", "features"} | ({"map"} if config.text else set())

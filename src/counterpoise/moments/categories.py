@@ -171,7 +171,8 @@ class PairWeights:
 
     def append(self, other: PairWeights) -> PairWeights:
         """Return the weights of both samples; many runs of similar length become one."""
-        runs = sorted([*self.runs, *other.runs], key=lambda run: -len(run.keys))
+        runs = [run for run in (*self.runs, *other.runs) if len(run.keys)]
+        runs.sort(key=lambda run: -len(run.keys))
         while True:
             last = MAX_SIMILAR_RUNS * len(runs[-1].keys) if runs else 0
             similar = [run for run in runs if len(run.keys) <= last]

@@ -23,15 +23,16 @@ from counterpoise.moments.classes import Classes
 from counterpoise.moments.decay import HalfLife
 from counterpoise.public_names import document_like
 from counterpoise.river import events
-from counterpoise.river.events import as_event, event_row, invalid_weight
+from counterpoise.river.event_columns import EventColumns
+from counterpoise.river.events import EventRows, as_event, event_row, invalid_weight
 from counterpoise.solver.attribution import explain
 from counterpoise.solver.class_weights import ClassFactors, ClassWeight
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.solver.options import has_label_weights
-from counterpoise.solver.scores import Scores
+from counterpoise.solver.scores import NOT_QUADRATIC, Scores
 from counterpoise.stepwise.single_event import SingleEventModel
 from counterpoise.timestamps import T_IS_IGNORED
-from counterpoise.validation import MAX_SAMPLE_WEIGHT
+from counterpoise.validation import MAX_SAMPLE_WEIGHT, commit
 
 
 class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
@@ -75,6 +76,9 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         Meaning of a feature that is absent from an event: "zero", as for one-hot features, or
         "missing": it is imputed by the mean of all values so far, and an indicator is a feature.
         After a OneHotEncoder use "zero". Models with "missing" cannot be merged.
+    columns
+        Roles of fields with many categories, such as {"merchant": "many"}, whose values are text.
+        "many:10" fixes the ridge of the categories, which is worth 10 rows.
 
     Examples
     --------
@@ -100,6 +104,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         memory_limit: float = 2e9,
         feature_map: str | Map | FittedMap | None = None,
         absent: str = "zero",
+        columns: dict[Any, str] | None = None,
     ) -> None:
         self.ridge = ridge
         self.class_weight = class_weight
@@ -114,6 +119,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         self.memory_limit = memory_limit
         self.feature_map = feature_map
         self.absent = absent
+        self.columns = columns
+        self._many = EventColumns.of(columns)
         validation.require_one_of(self, "absent", ("zero", "missing"))
         self._options, plan, _, _ = read_ridge_parameters(self)
         if plan.given is not None:
@@ -124,6 +131,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         self._has_label_weights = has_label_weights(self._options)
         # Whether single events of learned classes are learned as they are.
         self._is_direct = plan.map is None and not plan.decay.is_timed
+        if self._many.roles and self._options.pooled_rows is not None:
+            raise ValueError(NOT_QUADRATIC)
         self._state = State.empty(plan, 1, [])
         self._columns: dict[Any, int] = {}
         self._open: SingleEventModel | None = None  # moments open to single events
@@ -190,13 +199,14 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         """
         if t is not None:
             self._warn_unless_timed()
-        rows, names = events.frame_rows(X)
-        weight, fill = validation.weights(w, len(rows)), None
-        when = timestamps.times(t, len(rows)) if self._state.config.decay.is_timed else None
+        found = events.frame_rows(X, self._many)
+        weight, fill = validation.weights(w, len(found.rows)), None
+        when = timestamps.times(t, len(found.rows)) if self._state.config.decay.is_timed else None
         if self.absent == "missing":
-            found = [dict(zip(names, row, strict=True)) for row in rows.tolist()]
-            rows, names, fill = events.encode_events(self._state, found)
-        self._learn_rows(rows, names, events.label_list(y), weight, fill, when)
+            each = [dict(zip(found.names, row, strict=True)) for row in found.rows.tolist()]
+            rows, names, fill = events.encode_events(self._state, each)
+            found = found._replace(rows=rows, names=names)
+        self._learn_rows(found, events.label_list(y), weight, fill, when)
 
     @document_like(learn_one)
     def unlearn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -213,13 +223,13 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             raise invalid_weight(w)
         x = x if type(x) is dict else as_event(x)
         if not self._unlearn_directly(x, y, w):
-            self._unlearn_rows(_one_row(x), list(x), [y], np.array([float(w)]))
+            self._unlearn_rows(events.one_row(x, self._many), [y], np.array([float(w)]))
 
     @document_like(learn_many)
     def unlearn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """Unlearn a mini-batch, all of it or nothing."""
-        rows, names = events.frame_rows(X)
-        self._unlearn_rows(rows, names, events.label_list(y), validation.weights(w, len(rows)))
+        found = events.frame_rows(X, self._many)
+        self._unlearn_rows(found, events.label_list(y), validation.weights(w, len(found.rows)))
 
     update, revert = learn_one, unlearn_one  # as river.utils.Rolling calls them
 
@@ -249,11 +259,13 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
                 "counterpoise.TableClassifier, which imputes missing numbers in the same way"
             )
         mine, theirs = (
-            {**asdict(one._options), "feature_map": one._state.config.text} for one in (self, other)
+            {**asdict(one._options), "feature_map": one._state.config.text, "columns": one.columns}
+            for one in (self, other)
         )
         require_equal_options(mine, {**theirs, "calibrate": mine["calibrate"]})
         result: BalancedRidgeClassifier = self.clone()
-        result._become(events.merge_states(self._state, other._state, self.memory_limit))
+        states, columns = (self._state, other._state), (self._many, other._many)
+        result._become(*events.merge_states(*states, columns, self.memory_limit))
         return result
 
     def _warn_unless_timed(self) -> None:
@@ -276,28 +288,31 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
     def _widen(self, x: dict[Any, Any], y: Any, w: float, t: float | None = None) -> None:
         """Learn an event that has a new label or feature, or that must wait for its solver."""
         if self.absent == "missing":
+            x, own = self._many.split(x)
             row, names, fill = events.encode_events(self._state, [x])
+            found = events.EventRows(row, names, [own])
         else:
-            row, names, fill = _one_row(x), list(x), None
+            found, fill = events.one_row(x, self._many), None
         when = None if t is None else np.array([t])
-        self._learn_rows(row, names, [y], np.array([float(w)]), fill, when)
+        self._learn_rows(found, [y], np.array([float(w)]), fill, when)
 
     def _learn_rows(
         self,
-        rows: Matrix,
-        names: list[Any],
+        found: EventRows,
         labels: list[Any],
         weight: Vector | None,
         fill: MeanImputation | None = None,
         t: Vector | None = None,
     ) -> None:
-        """Learn rows of features of these names."""
+        """Learn rows of features, and of categories."""
+        rows, names, categories = found
         events.check_rows(rows, names, labels)
         for label in labels:
             events.require_label(label)
         if weight is not None and not weight.all():
             kept = np.flatnonzero(weight)
             rows, labels, weight = rows[kept], [labels[i] for i in kept], weight[kept]
+            categories = [categories[i] for i in kept]
             t = None if t is None else t[kept]
         if not len(rows):
             return
@@ -306,18 +321,26 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         more = [name for name in names if name not in self._columns]
         everything = [*(state.names or []), *more]
         columns = {name: j for j, name in enumerate(everything)}
-        wide = np.zeros((len(rows), max(len(everything), 1)))
+        width, many = max(len(everything), 1), self._many.append(categories)
+        wide = np.zeros((len(rows), width))
         wide[:, [columns[name] for name in names]] = rows
-        state.config.require_fits(wide.shape[1], self.memory_limit)
+        wide = np.hstack([wide, many.encode(categories)])
+        state.config.require_fits(width, self.memory_limit)
         self._open = None  # at a signal, nothing of before is left open
         if not state.is_fitted:
-            state = State.empty(state.config, wide.shape[1], everything)
+            state = replace(State.empty(state.config, width, everything), codes=many.codes)
         state = state.with_imputation(fill)
         batch = Batch(wide, events.object_array(labels), weight, events.group_labels, t=t)
         wider = everything if more else None
         calibrating = self._options if self.calibrate else None
-        before = state.progressive
-        self._become(state.learn(batch, self.memory_limit, names=wider, calibrating=calibrating))
+        before, known = state.progressive, self._many
+        self._many = many  # before learning: a signal finds no category without its name
+        try:
+            state = state.learn(batch, self.memory_limit, names=wider, calibrating=calibrating)
+        except Exception:
+            self._many = known
+            raise
+        self._become(state)
         warn_if_sorted(before, self._state.progressive, stacklevel=5)
 
     def _unlearn_directly(self, x: dict[Any, Any], y: Any, w: float) -> bool:
@@ -332,19 +355,19 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         session.solved = session.imputed = None  # before unlearning: a signal finds no old scores
         return found.events.unlearn(x, slot, w)
 
-    def _unlearn_rows(
-        self, rows: Matrix, names: list[Any], labels: list[Any], weight: Vector | None
-    ) -> None:
-        """Unlearn rows of features of these names."""
+    def _unlearn_rows(self, found: EventRows, labels: list[Any], weight: Vector | None) -> None:
+        """Unlearn rows of features, and of categories."""
         self._refresh()
         state = self._state
         events.require_unlearnable(state, self._options)
-        events.check_rows(rows, names, labels)
-        events.require_seen(state, rows, names, labels)
-        if len(rows):
-            aligned, y = self._align(rows, names), events.object_array(labels)
-            batch = Batch(aligned, y, weight, events.group_labels)
-            self._become(events.unlearn_events(state, batch, self._options, self.memory_limit))
+        events.check_rows(found.rows, found.names, labels)
+        events.require_seen(state, found.rows, found.names, labels)
+        self._many.require_seen(found.categories, labels)
+        if len(found.rows):
+            aligned = events.align_rows(state, self.absent, self._many, found)
+            batch = Batch(aligned, events.object_array(labels), weight, events.group_labels)
+            options, limit = self._options, self.memory_limit
+            self._become(*events.unlearn_events(state, self._many, batch, options, limit))
 
     # Results
 
@@ -457,20 +480,22 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             explain([(scores, state.moments)], self._options, row, None).for_class(label).values
         )
         result = dict(zip(state.names or [], values[0].tolist(), strict=False))
+        result |= zip(self._many.roles, values[0, state.n_inputs :].tolist(), strict=True)
         return result if state.fill is None else events.merge_contributions(state, result)
 
     # Files and copies
 
     def _contents(self) -> Contents:
         """Return the contents of a file; with ``absent="missing"`` only this class can load it."""
-        params = {name: getattr(self, name) for name in self._get_params() if name != "absent"}
-        return events.pack_events(params, self.absent, self._state)
+        own = ("absent", "columns")
+        params = {name: getattr(self, name) for name in self._get_params() if name not in own}
+        return events.pack_events(params, self.absent, self._state, self._many)
 
     @classmethod
     def _from_contents(cls, contents: Contents) -> BalancedRidgeClassifier:
-        params, state = events.unpack_events(contents)
+        params, state, many = events.unpack_events(contents)
         result = cls(**params)
-        result._become(state)
+        result._become(state, many)
         return result
 
     def __getstate__(self) -> dict[str, Any]:
@@ -485,10 +510,9 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
 
     # The state
 
-    def _become(self, state: State) -> None:
-        """Use another state."""
-        self._open = None
-        self._state = state
+    def _become(self, state: State, many: EventColumns | None = None) -> None:
+        """Use another state, and its categories if they are others."""
+        commit(self, _open=None, _state=state, _many=many or self._many)
         self._bind()
 
     def _bind(self) -> None:
@@ -555,32 +579,17 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         return mapped
 
     def _row(self, x: dict[Any, Any]) -> Vector:
-        """Return the features of one event in the order of the columns."""
+        """Return the features of one event in the order of the columns, then its codes."""
+        x, own = self._many.split(x)
         if self.absent == "missing":
-            return events.encode_event(self._state, x)
-        return event_row(x, self._columns, self._state.n_inputs)
+            row = events.encode_event(self._state, x)
+        else:
+            row = event_row(x, self._columns, self._state.n_inputs)
+        return np.append(row, self._many.encode([own])) if own else row
 
     def _scored_frame(self, X: Any, scores: Scores) -> Matrix:
         """Return the scores of the rows of a frame."""
-        rows, names = events.frame_rows(X)
+        found = events.frame_rows(X, self._many)
         if self.absent != "missing":  # else NaN is
-            events.check_rows(rows, names)
-        return scores.of(self._align(rows, names))
-
-    def _align(self, rows: Matrix, names: list[Any]) -> Matrix:
-        """Return rows in the order of the columns; absent is 0, new features are ignored."""
-        wide = np.zeros((len(rows), self._state.n_inputs))
-        if self.absent == "missing":
-            for i, row in enumerate(rows.tolist()):
-                wide[i] = self._row(dict(zip(names, row, strict=True)))
-            return wide
-        for j, name in enumerate(names):
-            if name in self._columns:
-                wide[:, self._columns[name]] = rows[:, j]
-        return wide
-
-
-def _one_row(x: dict[Any, Any]) -> Matrix:
-    """Return the features of an event as they are, (1, d)."""
-    values = [validation.number(name, value) for name, value in x.items()]
-    return np.array(values, dtype=np.float64).reshape(1, len(x))
+            events.check_rows(found.rows, found.names)
+        return scores.of(events.align_rows(self._state, self.absent, self._many, found))

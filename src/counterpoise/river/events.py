@@ -16,15 +16,37 @@ from river import utils
 
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Vector, groups
+from counterpoise.encoding.columns import MANY
 from counterpoise.engine.state import Batch, State
 from counterpoise.errors import ModelFileError
 from counterpoise.feature_maps import FittedMap
 from counterpoise.modelfile.container import Contents, check_file
-from counterpoise.modelfile.engines import feature_names, pack_ridge, unpack_ridge
+from counterpoise.modelfile.engines import (
+    feature_names,
+    pack_ridge,
+    read_vocabularies,
+    unpack_ridge,
+)
+from counterpoise.river.event_columns import Categories, EventColumns, category_text
 from counterpoise.solver.imputation import ImputedMoments, MeanImputation
 from counterpoise.solver.options import Options
 from counterpoise.stepwise._single_event import RowQueue
 from counterpoise.validation import MAX_ABS_VALUE
+
+
+class EventRows(NamedTuple):
+    """Rows (n, d) of events, the names of their features, and the categories of each event."""
+
+    rows: Matrix
+    names: list[Any]
+    categories: list[Categories]
+
+
+def one_row(event: dict[Any, Any], columns: EventColumns) -> EventRows:
+    """Return the features of an event as they are, and its categories."""
+    features, own = columns.split(event)
+    values = [validation.number(name, value) for name, value in features.items()]
+    return EventRows(np.array(values, np.float64).reshape(1, len(features)), [*features], [own])
 
 
 class MissingIndicator(NamedTuple):
@@ -272,10 +294,26 @@ def check_rows(rows: Matrix, names: list[Any], labels: list[Any] | None = None) 
         validation.number(names[j], rows[i, j])
 
 
-def frame_rows(X: Any) -> tuple[Matrix, list[Any]]:
-    """Return the rows (n, d) of a frame, and the names of its columns."""
+def frame_rows(X: Any, columns: EventColumns) -> EventRows:
+    """Return the rows (n, d) of a frame, the names of their features, and their categories."""
     frame = utils.dataframe.into_frame(X)
     names = list(X.columns) if hasattr(X, "iloc") else list(frame.columns)
+    found, n = [], len(frame)
+    for name in columns.roles:
+        values: list[Any] = [None] * n
+        if name in names:
+            cells = frame.get_column(name)
+            gone = cells.is_null().to_list()
+            values = [
+                None if is_gone else category_text(value)
+                for value, is_gone in zip(cells.to_list(), gone, strict=True)
+            ]
+        found.append(values)
+    names = [name for name in names if name not in columns.roles]
+    categories = [list(row) for row in zip(*found, strict=True)] if found else [[]] * n
+    if not names:
+        return EventRows(np.zeros((n, 0)), names, categories)
+    frame = frame.select(names) if found else frame
     try:
         rows = np.ascontiguousarray(utils.dataframe.to_numpy(frame))
     except (TypeError, ValueError):
@@ -283,7 +321,22 @@ def frame_rows(X: Any) -> tuple[Matrix, list[Any]]:
             for value in column.to_list():
                 validation.number(name, value)
         raise
-    return rows, names
+    return EventRows(rows, names, categories)
+
+
+def align_rows(state: State, absent: str, columns: EventColumns, found: EventRows) -> Matrix:
+    """Return rows in the order of a State; absent is 0, and new features are ignored."""
+    rows, names, categories = found
+    wide = np.zeros((len(rows), state.n_inputs))
+    if absent == "missing":
+        for i, row in enumerate(rows.tolist()):
+            wide[i] = encode_event(state, dict(zip(names, row, strict=True)))
+    else:
+        at = {name: j for j, name in enumerate(state.names or [])}
+        for j, name in enumerate(names):
+            if name in at:
+                wide[:, at[name]] = rows[:, j]
+    return np.hstack([wide, columns.encode(categories)])
 
 
 def label_list(y: Any) -> list[Any]:
@@ -301,12 +354,15 @@ def object_array(labels: list[Any]) -> Labels:
     return array
 
 
-def merge_states(mine: State, theirs: State, limit: float) -> State:
-    """Return the state of all events of both; both stay as they are."""
+def merge_states(
+    mine: State, theirs: State, columns: tuple[EventColumns, EventColumns], limit: float
+) -> tuple[State, EventColumns]:
+    """Return the state of all events of both, and their columns; both stay as they are."""
     if mine.warmup is not None or theirs.warmup is not None:
         raise ValueError(f"merging must wait for {mine.config.rows} events, until the map is fixed")
     if not (mine.is_fitted and theirs.is_fitted):
-        return (mine if mine.is_fitted else theirs).copy()
+        return (mine.copy(), columns[0]) if mine.is_fitted else (theirs.copy(), columns[1])
+    both, theirs = columns[0].merge(columns[1], theirs)
     names = list(dict.fromkeys([*(mine.names or []), *(theirs.names or [])]))
     position = {name: j for j, name in enumerate(names)}
     at = np.array([position[name] for name in theirs.names or []], dtype=np.intp)
@@ -320,7 +376,7 @@ def merge_states(mine: State, theirs: State, limit: float) -> State:
             "cannot merge models whose maps were fixed by different events; let both continue "
             "from copies of one model"
         )
-    return wide.merge(theirs, limit)
+    return wide.merge(theirs, limit), both
 
 
 def require_unlearnable(state: State, options: Options) -> None:
@@ -350,41 +406,55 @@ def require_seen(state: State, rows: Matrix, names: list[Any], labels: list[Any]
             )
 
 
-def unlearn_events(state: State, batch: Batch, options: Options, limit: float) -> State:
-    """Return the state without these events, and without features that are 0 in all others."""
+def unlearn_events(
+    state: State, columns: EventColumns, batch: Batch, options: Options, limit: float
+) -> tuple[State, EventColumns]:
+    """Return the state without these events, and columns without categories that are in no other.
+
+    Features that are 0 in all others are left out, too.
+    """
     names = [repr(name) for name in state.names or ("nothing",)]
     if state.fixed is not None:
         names = state.fixed.map.names(names)
     left = state.unlearn(
         state.moments_of_batch(batch, limit), options, lambda j: f"feature {names[j]}"
     )
-    if not left.is_fitted:
-        return State.empty(state.config, 1, [])  # nothing is left, not even a name
+    if not left.is_fitted:  # nothing is left, not even a name
+        return State.empty(state.config, 1, []), EventColumns.of(columns.roles)
+    left, stay = left.drop_categories()
+    columns = columns.select(stay)
     if left.fixed is None and left.names and left.fill is None:
         kept = left.moments.nonconstant_weight[:, 0].max(axis=0) > 0.0
         if not kept.any():  # a row has at least one feature, if without a name
-            return replace(left.select_features(np.zeros(1, np.intp)), names=[])
+            return replace(left.select_features(np.zeros(1, np.intp)), names=[]), columns
         if not kept.all():
-            return left.select_features(np.flatnonzero(kept))
-    return left
+            return left.select_features(np.flatnonzero(kept)), columns
+    return left, columns
 
 
-def pack_events(params: dict[str, Any], absent: str, state: State) -> Contents:
+def pack_events(
+    params: dict[str, Any], absent: str, state: State, columns: EventColumns
+) -> Contents:
     """Return the contents of a file for a model of events."""
     names = state.names or []
-    if not state.is_fitted or not names:
+    if not state.is_fitted or not (names or columns.roles):
         raise ValueError("this model has learned no feature yet; there is nothing to save")
-    for name in names:
+    for name in (*names, *columns.roles):
         if not isinstance(name, str):
             raise TypeError(f"feature {name!r} must have a text as name; use str(name) in events")
     contents = pack_ridge(params, _relabel(state, _typed_array), names)
-    if absent == "zero":
+    if absent == "zero" and not columns.roles:
         return contents
-    return replace(contents, facts={**contents.facts, "absent": absent})
+    lists = dict(contents.lists)
+    if state.moments.categories is not None:
+        sizes = state.moments.categories.sizes
+        each = zip(columns.roles, columns.vocabularies, sizes, strict=True)
+        lists["categories"] = [[name, 0, one.values[:size]] for name, one, size in each]
+    return replace(contents, facts={**contents.facts, "absent": absent}, lists=lists)
 
 
-def unpack_events(contents: Contents) -> tuple[dict[str, Any], State]:
-    """Return the parameters and the state of an untrusted file."""
+def unpack_events(contents: Contents) -> tuple[dict[str, Any], State, EventColumns]:
+    """Return the parameters, the state and the columns of an untrusted file."""
     facts = dict(contents.facts)
     absent = facts.pop("absent", "zero")
     check_file(absent in ("zero", "missing"), "absent features of an unknown meaning")
@@ -395,16 +465,37 @@ def unpack_events(contents: Contents) -> tuple[dict[str, Any], State]:
             "was learned from files, whose columns are encoded by rules that events do not have"
         )
     model = unpack_ridge(contents)
-    names = feature_names(contents, model.n_features)
-    if names is None:
+    categories = contents.lists.get("categories", [])
+    is_coded = model.codes is not None
+    names = feature_names(contents, model.n_features if contents.lists.get("names") else 0)
+    if names is None or not (is_coded or len(names)):
         raise ModelFileError(
             "has no names of features, which events require; let it learn from data frames"
         )
+    columns = _read_columns(categories, model.state)
     params = {**model.params.estimator_parameters, "absent": absent}
+    params["columns"] = dict(columns.roles) or None
     if isinstance(params["feature_map"], FittedMap):
         raise ModelFileError("has a map that was given to it fixed, which only arrays can have")
     state = _relabel(model.state, lambda labels: object_array(labels.tolist()))
-    return params, replace(state, names=names.tolist())
+    return params, replace(state, names=names.tolist()), columns
+
+
+def _read_columns(plain: list[Any], state: State) -> EventColumns:
+    """Return the columns with many categories of an untrusted file, next to its state."""
+    vocabularies, codes = read_vocabularies(plain), state.codes
+    rows = () if codes is None else codes.pseudo_rows
+    categories = state.moments.categories
+    check_file(len(vocabularies) == len(rows), "other categories")
+    sizes = [one.size for one in vocabularies.values()]
+    check_file(categories is None or categories.sizes == sizes, "other categories")
+    roles = {
+        name: MANY if m is None else f"{MANY}:{m:g}"
+        for name, m in zip(vocabularies, rows, strict=True)
+    }
+    columns = EventColumns(roles, tuple(vocabularies.values()))
+    check_file(columns.codes == codes, "other categories")
+    return columns
 
 
 def _relabel(state: State, convert: Callable[[Labels], Labels]) -> State:

@@ -20,12 +20,11 @@ from counterpoise.encoding.columns import (
 )
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.encoding.kinds import KINDS as COLUMN_KINDS
-from counterpoise.encoding.vocabulary import Vocabulary
 from counterpoise.engine.state import State
 from counterpoise.errors import DataError, ModelFileError
 from counterpoise.modelfile import container as modelfile
 from counterpoise.modelfile.container import Contents, check_file
-from counterpoise.modelfile.engines import KINDS, pack, unpack
+from counterpoise.modelfile.engines import KINDS, pack, read_vocabularies, unpack
 from counterpoise.readers.byte_source import cannot_read
 from counterpoise.readers.chunk import PREFIX_LENGTHS, ReadPosition
 from counterpoise.solver.imputation import MeanImputation
@@ -199,14 +198,8 @@ def read_encoding(
     check_file(plain["labels"] in (None, "int", *TEXT_LABELS), "labels of an unknown kind")
     is_base = all(type(base) is float and abs(base) <= MAX_ABS_VALUE for base in bases.values())
     check_file(set(bases) <= set(kinds) and is_base, "impossible values for missing ones")
-    vocabularies = {}
-    for name, rows, values in categories or []:
-        _check_integer(rows, "an impossible number of rows with a category")
-        is_text = isinstance(values, list) and all(isinstance(value, str) for value in values)
-        check_file(is_text and len(set(values)) == len(values), "malformed categories")
-        vocabularies[_text(name)] = Vocabulary.of(values, rows)
-    is_many = all(kinds.get(name) == MANY_CATEGORIES for name in vocabularies)
-    check_file(is_many and len(vocabularies) == len(categories or []), "malformed categories")
+    vocabularies = read_vocabularies(categories or [])
+    check_file(all(kinds.get(name) == MANY_CATEGORIES for name in vocabularies), "malformed categories")
     encoding = ColumnEncoder(columns, kinds, features, plain["labels"], bases, vocabularies)
     check_file(all(fits(feature, encoding) for feature in features), "features of other columns")
     return encoding
