@@ -281,9 +281,9 @@ def test_columns_and_codes_move_together():
 @pytest.mark.parametrize("sizes", SIZES)
 def test_a_class_that_only_the_second_model_has_keeps_its_categories(sizes):
     Z, y = rows_with_codes(1200, sizes, c=3)
-    parts = [learned(Z[part], y[part], sizes) for part in (y < 2, y > 0)]
+    parts = [learn_rows(Z[part], y[part], sizes) for part in (y < 2, y > 0)]
     whole = np.concatenate([np.flatnonzero(part) for part in (y < 2, y > 0)])
-    one = learned(Z[whole], y[whole], sizes, step=3000)
+    one = learn_rows(Z[whole], y[whole], sizes, step=3000)
     assert distances(parts[0].merge(parts[1]), one, Z, Z) < 1e-11
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoise.arrays import Flags, Matrix, Vector
-from counterpoise.encoding.columns import MANY, Feature
+from counterpoise.encoding.columns import MANY_CATEGORIES, Feature
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.encoding.kinds import CYCLES, is_text
 from counterpoise.engine.averaging import Average
@@ -228,7 +228,7 @@ def _value_info(name: str, dtype: np.dtype[Any], shape: list[str | int], column:
 
 # From columns to features
 
-EXPORTED_KINDS = ("number", "category", "datetime", "epoch", "hash", MANY)
+EXPORTED_KINDS = ("number", "category", "datetime", "epoch", "hash", MANY_CATEGORIES)
 
 
 def _features(
@@ -308,7 +308,7 @@ def _text(made: Graph, encoding: ColumnEncoder, column: str, X: str) -> list[Blo
     found = {feature: j for j, feature in enumerate(encoding.features) if feature.column == column}
     missing = found.pop(Feature(column, "missing"), None)
     values, positions = [feature.value for feature in found], list(found.values())
-    if encoding.kinds[column] == MANY:  # whose categories have effects
+    if encoding.kinds[column] == MANY_CATEGORIES:  # whose categories have effects
         position = int("" in encoding.vocabularies[column].values)
         is_missing = made.node("Equal", _encode_text(made, X, [""]), np.int64(position))
         return [] if missing is None else [(made.double(is_missing), [missing])]

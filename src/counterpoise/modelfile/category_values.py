@@ -130,9 +130,10 @@ def pack_effects(effects: CategoryEffects | None) -> Arrays:
 
 
 def unpack_effects(
-    arrays: Arrays, codes: CodeColumns | None, problems: int
+    arrays: Arrays, codes: CodeColumns | None, classes: int
 ) -> CategoryEffects | None:
-    """Return effects of an untrusted file, of which they are removed."""
+    """Return effects on the scores of some classes in an untrusted file; they are removed there."""
+    problems = 1 if classes == 2 else classes
     own = {name: arrays.pop(name) for name in list(arrays) if name.startswith("effects ")}
     if codes is None or not own:
         check_file(not own, MALFORMED)

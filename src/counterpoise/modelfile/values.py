@@ -406,8 +406,7 @@ def unpack_progressive(
         pending = _calibration_of(labels[_slots(part["slots"], c)], part["rows"], counts)
         _require(pending.rows <= rows)
     if "scores" in fact:
-        problems = 1 if len(fact["scores"]["slots"]) == 2 else len(fact["scores"]["slots"])
-        effects = category_values.unpack_effects(arrays, codes, problems)
+        effects = category_values.unpack_effects(arrays, codes, len(fact["scores"]["slots"]))
         scores = replace(_scores(fact["scores"], arrays, moments, states), effects=effects)
     _require(scores is not None or not arrays)
     return ProgressiveCalibration(rows, until, scores, pending, _order(fact, labels))

@@ -369,7 +369,7 @@ class CategoryMoments:
     # Other classes, features and categories
 
     def select_codes(self) -> CategoryMoments:
-        """Return the moments of the categories that have a weight, without room for others."""
+        """Return the moments of the categories that have a weight."""
         columns = tuple(column.select_codes() for column in self.columns)
         return CategoryMoments(self.origin, columns, self.pairs)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix
-from counterpoise.encoding.columns import MANY, Columns
+from counterpoise.encoding.columns import MANY_CATEGORIES, Columns
 from counterpoise.encoding.vocabulary import Vocabulary
 from counterpoise.engine.state import State
 from counterpoise.moments.categories import CodeColumns
@@ -32,8 +32,8 @@ class EventColumns:
 
         roles = {}
         for name, role in (columns or {}).items():
-            is_many = isinstance(role, str) and role.partition(":")[0] == MANY
-            parsed = KINDS[MANY].parse_role(role) if is_many else None
+            is_many = isinstance(role, str) and role.partition(":")[0] == MANY_CATEGORIES
+            parsed = KINDS[MANY_CATEGORIES].parse_role(role) if is_many else None
             if parsed is None:
                 raise ValueError(
                     f"columns[{name!r}] must be 'many', or 'many:ROWS' with the rows that the "

@@ -16,7 +16,7 @@ from river import utils
 
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Vector, groups
-from counterpoise.encoding.columns import MANY
+from counterpoise.encoding.columns import MANY_CATEGORIES
 from counterpoise.engine.state import Batch, State
 from counterpoise.errors import ModelFileError
 from counterpoise.feature_maps import FittedMap
@@ -490,7 +490,7 @@ def _read_columns(plain: list[Any], state: State) -> EventColumns:
     sizes = [one.size for one in vocabularies.values()]
     check_file(categories is None or categories.sizes == sizes, "other categories")
     roles = {
-        name: MANY if m is None else f"{MANY}:{m:g}"
+        name: MANY_CATEGORIES if m is None else f"{MANY_CATEGORIES}:{m:g}"
         for name, m in zip(vocabularies, rows, strict=True)
     }
     columns = EventColumns(roles, tuple(vocabularies.values()))

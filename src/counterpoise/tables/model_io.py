@@ -199,7 +199,9 @@ def read_encoding(
     is_base = all(type(base) is float and abs(base) <= MAX_ABS_VALUE for base in bases.values())
     check_file(set(bases) <= set(kinds) and is_base, "impossible values for missing ones")
     vocabularies = read_vocabularies(categories or [])
-    check_file(all(kinds.get(name) == MANY_CATEGORIES for name in vocabularies), "malformed categories")
+    check_file(
+        all(kinds.get(name) == MANY_CATEGORIES for name in vocabularies), "malformed categories"
+    )
     encoding = ColumnEncoder(columns, kinds, features, plain["labels"], bases, vocabularies)
     check_file(all(fits(feature, encoding) for feature in features), "features of other columns")
     return encoding

@@ -190,7 +190,7 @@ def scoring_interval(before: int, after: int, chunk_rows: int, pace: int) -> int
     """Return the length of the interval if the next rows are scored, else 0.
 
     Rows are scored around boundaries: if a boundary is among them, or if they begin in the first
-    part of an interval. After n rows an interval is about (pace + 3) / 32 of n, and at most some chunks.
+    part of an interval. After n rows that is about (pace + 3) / 32 of n, and at most some chunks.
     """
     start = 1 << before.bit_length() >> 1  # of intervals of the same length
     if pace > 32:  # a chunk whenever the number of rows has become four times as large
