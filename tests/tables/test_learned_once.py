@@ -23,9 +23,9 @@ def row_counts(monkeypatch):
     """Numbers of rows of which moments were computed."""
     rows, real = [], state.moments_of
 
-    def moments_of(X, *arguments, **options):
-        rows.append(X.shape[0])
-        return real(X, *arguments, **options)
+    def moments_of(grouped, *arguments):
+        rows.append(grouped.X.shape[0])
+        return real(grouped, *arguments)
 
     monkeypatch.setattr(state, "moments_of", moments_of)
     return rows
