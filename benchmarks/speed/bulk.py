@@ -103,7 +103,7 @@ def wide_chunks(d, entries=20, chunks=8):
     """Return the CPU time per chunk of wide CSR rows, and of the products by SciPy."""
     rng, totals = np.random.default_rng(0), np.zeros(2)
     y = (rng.random(SPARSE_ROWS) < 0.1).astype(int)
-    model = BalancedRidgeClassifier(memory_limit=2.0 * 8.0 * d * d + 1e9)
+    model = BalancedRidgeClassifier(memory_limit=32.0 * d * d + 1e9)
     for i in range(chunks + 1):
         X = sp.random_array((SPARSE_ROWS, d), density=entries / d, format="csr", rng=rng)
         ours = time_call(model.partial_fit, X, y, clock=CPU_TIME)

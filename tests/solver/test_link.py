@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.solver.link import Link, _margins, nodes, slope
+from counterpoise.solver.link import Link, _margins, _score_moments, nodes, slope
 from counterpoise.solver.ridge import linear
 from counterpoise.solver.scores import build_problem
 
@@ -80,7 +80,7 @@ def test_margins_are_those_of_rows_that_were_left_out():
     model.fit(X, y)
     state, options = model._engine.state, model._engine.options
     pool = build_problem(state.moments, state.classes, options)
-    found = _margins(pool, linear(pool, 1e-9).coef, 1e-9)
+    found = _margins(pool, _score_moments(pool, linear(pool, 1e-9).coef, 1e-9))
     off = ~np.eye(3, dtype=bool)
     np.testing.assert_allclose(found[0][off], gap[off], rtol=0.05)
     np.testing.assert_allclose(found[1][off], v[off], rtol=0.1)

@@ -203,11 +203,12 @@ def _score_moments(pool: PooledClasses, coef: Matrix, ridge: float) -> ScoreMome
     V.flat[:: len(V) + 1] += ridge / pool.total
     inverse = _inverse(V)
     own, traces = [], np.empty(len(pool.slots))
+    B, unscaled = A / pool.s, inverse / pool.s / pool.s[:, None]
     for k, slot in enumerate(pool.slots):
-        S = moments.C[slot] / moments.n[slot] / pool.s / pool.s[:, None]
-        traces[k] = np.vdot(inverse, S)
-        AS = A @ S
-        own.append((np.einsum("ij,ij->i", AS, A), AS @ A[k]))
+        C, n = moments.C[slot], moments.n[slot]
+        traces[k] = np.vdot(unscaled, C) / n
+        BC = B @ C
+        own.append((np.einsum("ij,ij->i", BC, B) / n, BC @ B[k] / n))
     trace = float(np.vdot(inverse, W))
     return ScoreMoments(G, A @ W @ A.T, own, traces, trace, _unit(pool, A, V))
 
