@@ -43,7 +43,7 @@ DICTIONARY_BATCH, RECORD_BATCH = 2, 3  # kinds of messages that have a body
 CELL_BYTES = 8  # estimated bytes of any cell
 FLOAT64, STRING = pa.float64(), pa.string()
 MAX_EMPTY_ROWS = 1 << 16  # rows of a batch in which every value is missing
-BATCH = 1 << 16  # rows read at a time, at most
+BATCH = 1 << 15  # rows read at a time, at most
 
 
 class Messages:
