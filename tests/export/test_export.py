@@ -229,13 +229,14 @@ def test_exports_know_categories_and_classes(run, classes, features):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("features", ["linear", "rm2"])
+@pytest.mark.parametrize("features", ["linear", "rm2", "auto"])
 @pytest.mark.parametrize("missing", ["mean", "indicate", "drop"])
 @pytest.mark.parametrize("classes", [["n", "p"], ["a", "b", "c"]])
 def test_exports_know_columns_with_many_categories(run, features, missing, classes):
     rng = np.random.default_rng(0)
     names = ["ü", " a b ", "0", "07", "7", *(f"shop {i}" for i in range(60))]
     frame = towns(names, 600, 0).assign(device=rng.choice(list("abcdefgh"), 600))
+    frame["kind"] = rng.choice(["u", "v"], 600)
     frame["target"] = rng.choice(classes, 600)
     frame.loc[rng.random(600) < 0.1, "town"] = None
     if missing != "drop":
@@ -270,7 +271,8 @@ def assert_scores_by_hand(told, frame, run):
     f = np.zeros((len(frame), len(told["intercept"]))) + told["intercept"]
     for one in told["features"]:
         cells = frame[one["column"]]
-        x = cells.isna() if one["kind"] == "missing" else cells.fillna(one.get("blank", 0.0))
+        x = cells.isna() if one["kind"] == "missing" else cells == one["value"]
+        x = cells.fillna(one.get("blank", 0.0)) if one["kind"] == "number" else x
         f += x.to_numpy(dtype=float)[:, None] * one["weights"]
     for column, effects in told["categories"].items():
         f += [effects.get(cell, np.zeros(f.shape[1])) for cell in frame[column]]

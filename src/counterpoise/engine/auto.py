@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoise import validation
@@ -19,6 +20,7 @@ from counterpoise.engine.parameters import (
     AutoParameters,
     map_name,
     parse_auto_parameters,
+    pooling_of,
     read_auto_parameters,
 )
 from counterpoise.engine.progressive_calibration import warn_if_sorted
@@ -39,8 +41,9 @@ from counterpoise.moments.categories import CodeColumns
 from counterpoise.moments.classes import group_rows, n_score_columns, union
 from counterpoise.solver.attribution import explain
 from counterpoise.solver.imputation import MeanImputation
+from counterpoise.solver.mapped_moments import require_category_room
 from counterpoise.solver.options import Options
-from counterpoise.solver.scores import Scores
+from counterpoise.solver.scores import NOT_QUADRATIC, Scores
 from counterpoise.validation import Names, commit
 
 # Larger rows, weights and terms are not deferred, because `learn` raises if their moments are too
@@ -61,6 +64,7 @@ class AutoModel(EngineBase):
     def __init__(self, params: AutoParameters, candidates: Candidates | None = None) -> None:
         super().__init__(params)
         self.imputation = None if candidates is None else candidates.first.fill
+        self.codes = None if candidates is None else candidates.first.codes
         self._candidates = self._empty(0, np.empty(0)) if candidates is None else candidates
         self.warning_names: Names | None = None  # of features of rows without names
         self._next_check = 0.0  # rows at which the last rows are compared with the first again
@@ -265,7 +269,8 @@ class AutoModel(EngineBase):
         params, before = self.params, self.candidates
         if not before.rows:
             labels = before.first.declared
-            before = self._empty(X.shape[1], labels if len(labels) else y[:0])
+            inputs = X.shape[1] - self.code_count
+            before = self._empty(inputs, labels if len(labels) else y[:0])
         state = before.first
         known = self._declare(state.declared, classes, y)
         X, y, w, _ = without_weightless(X, y, w)
@@ -276,7 +281,8 @@ class AutoModel(EngineBase):
         everything = state.moments.labels
         if not set(y.tolist()) <= set(everything.tolist()):
             _, everything = group_rows(y, everything)  # checks new labels
-            self._require_room(len(everything), X.shape[1], before)
+            self._require_room(len(everything), X.shape[1] - self.code_count, before)
+        self._require_category_room(len(everything), X, before)
         y = y.astype(everything.dtype, copy=False)
         if shuffle:
             order = row_order(X, y, w)
@@ -313,6 +319,20 @@ class AutoModel(EngineBase):
                 "memory_limit"
             )
 
+    def _require_category_room(self, c: int, X: Rows, candidates: Candidates) -> None:
+        """Raise if the moments of categories of all candidates need more memory than allowed."""
+        if self.codes is None:
+            return
+        found = candidates.first.moments.categories
+        sizes = np.zeros(self.code_count) if found is None else np.array(found.sizes)
+        now = X[:, X.shape[1] - self.code_count :].max(axis=0)
+        now = now.toarray().ravel() if sp.issparse(now) else now
+        inputs = X.shape[1] - self.code_count
+        maps = [one.config.map for one in candidates.states.values()]
+        terms = sum(inputs if one is None else one.count(inputs) for one in maps)
+        count = float(np.maximum(sizes, now).sum())
+        require_category_room(c, terms + len(maps) - 1, count, self.params.memory_limit)
+
     def _check_first_rows(self, names: Names | None, stacklevel: int = 4) -> None:
         """Warn once if the rows that fixed the maps do not represent the stream any more."""
         candidates = self._candidates
@@ -336,6 +356,8 @@ class AutoModel(EngineBase):
     def accepts(self, row: NDArray[Any]) -> bool:
         """Return whether this is a row of numbers, of as many features as were learned."""
         if not self.is_fitted or row.dtype.kind not in "fiub" or row.shape != (self.n_features,):
+            return False
+        if self.codes is not None:
             return False
         return bool(np.abs(row).max() <= MAX_DEFERRED_VALUE)
 
@@ -408,15 +430,32 @@ class AutoModel(EngineBase):
         return type(self)(self.params, mine.merge(theirs, self.params.memory_limit))
 
     def set_codes(self, at: Sequence[int], codes: CodeColumns | None) -> None:
-        """Raise if there are columns of codes, which candidates cannot have."""
-        if codes is not None:
-            raise DataError(
-                "an averaging model cannot have a column with many categories",
-                Suggestion("hash it", "columns", {"COLUMN": "hash:256"}),
+        """Set which of the last columns contain codes; column b so far is now column at[b]."""
+        if codes is not None and all(pooling_of(name) is not None for name in self.params.names):
+            raise DataError(NOT_QUADRATIC)
+        candidates, d = self.candidates, self.n_features
+        if codes != self.codes:
+            count = 0 if codes is None else codes.count
+            places = np.r_[np.arange(d), d + np.asarray(at, np.intp)]
+            candidates = candidates.with_features(
+                lambda state: state.with_codes(at, codes),
+                **candidates.reindexed_rows(places, d + count),
             )
+        commit(self, codes=codes, _candidates=candidates)
 
     def reindex_categories(self, b: int, at: NDArray[np.intp], size: int) -> None:
-        """Do nothing: there are no columns of codes."""
+        """Move category i of column b of codes to position at[i] of ``size``."""
+        candidates = self.candidates
+        column = self.n_features + b
+
+        def change(X: Matrix) -> Matrix:
+            X = X.copy()
+            X[:, column] = np.append(at + 1, 0)[X[:, column].astype(np.intp) - 1]
+            return X
+
+        self._candidates = candidates.with_features(
+            lambda state: state.reindex_categories(b, at, size), **candidates.mapped_rows(change)
+        )
 
     def set_imputation(self, fill: MeanImputation | None) -> None:
         """Set which features may be missing and are imputed by the mean of their values."""
@@ -442,7 +481,9 @@ class AutoModel(EngineBase):
         """Replace the candidates by candidates of other features."""
         params, before = self.params, self.candidates
         self._require_room(len(self.labels), len(names), before)
-        candidates = before.with_features(change, **before.reindexed_rows(at, len(names)))
+        width = len(names) + self.code_count
+        places = np.r_[at, np.arange(len(names), width)].astype(np.intp)
+        candidates = before.with_features(change, **before.reindexed_rows(places, width))
         fixed = {name: one.config.given for name, one in candidates.states.items()}
         if any(one is not None for one in fixed.values()):
             each = zip(params.candidates, params.names, strict=True)

@@ -31,17 +31,22 @@ from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.fitted import SLICE, scale_row
 from counterpoise.moments.classes import argmax_classes, n_score_columns
+from counterpoise.solver.categories import CategoryEffects
 from counterpoise.solver.score_functions import LinearScores, QuadraticScores
 from counterpoise.solver.scores import Scores
 
 
 @dataclass(frozen=True, eq=False)
 class RidgePathScores:
-    """Affine scores for r ridges: coef (r, problems, d), and offset (r, problems) at the anchor."""
+    """Affine scores for r ridges: coef (r, problems, d), and offset (r, problems) at the anchor.
+
+    ``effects`` (r, K, problems) are those of the categories of columns with many categories.
+    """
 
     anchor: Vector
     coef: NDArray[np.float64]
     offset: Matrix
+    effects: NDArray[np.float64] | None = None
 
     def combine(self, share: Vector, ridge: float) -> LinearScores:
         """Return the sum of all, weighted by share (r,), reported with this ridge."""
@@ -78,18 +83,29 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Average:
-    """Sum of parts as a function of rows, with the ridge of the best candidate."""
+    """Sum of parts as a function of rows, with the ridge of the best candidate.
+
+    ``effects`` are those of categories, unless the :class:`Scores` of the average have them.
+    """
 
     parts: tuple[Part, ...]
     ridge: float
+    effects: CategoryEffects | None = None
 
     def of(self, X: Rows) -> Matrix:
         """Return scores of rows, of shape (n, problems)."""
-        return reduce(add, [part.of(X) for part in self.parts])
+        if self.effects is None:
+            return reduce(add, [part.of(X) for part in self.parts])
+        features, index = self.effects.columns.split(X)
+        found: Matrix = reduce(add, [part.of(features) for part in self.parts])
+        return found + self.effects.of(index)
 
-    def of_terms(self, terms: dict[str, Rows]) -> Matrix:
-        """Return scores (n, problems) of a few rows, given their terms by the name of the map."""
-        return reduce(add, [part.solution.of(terms[part.name]) for part in self.parts])
+    def of_terms(self, terms: dict[str, Rows], X: Rows) -> Matrix:
+        """Return scores (n, problems) of a few rows X, and their terms by the name of the map."""
+        found: Matrix = reduce(add, [part.solution.of(terms[part.name]) for part in self.parts])
+        if self.effects is None:
+            return found
+        return found + self.effects.of(self.effects.columns.split(X)[1])
 
     def of_one(self, row: NDArray[Any]) -> Vector:
         """Return scores (problems,) of one row (l,), faster than :meth:`of`."""

@@ -106,13 +106,25 @@ class Candidates:
 
         Before candidates are ranked it is the linear one, if any.
         """
-        if self.ranking is not None:
-            i, j = self.ranking.best
+        names, ranking = self.ranked_names, self.ranking
+        if ranking is not None:
+            i, j = ranking.best
         else:
-            i = self.names.index(LINEAR) if LINEAR in self.names else 0
+            i = names.index(LINEAR) if LINEAR in names else 0
             j = len(self.ridges) // 2
-        options = self.solver_options_for(self.names[i], float(self.ridges[j]))
-        return self.states[map_name(self.names[i])], options
+        options = self.solver_options_for(names[i], float(self.ridges[j]))
+        state = self.states[map_name(names[i])]
+        if ranking is not None and ranking.columns is not None:
+            state.warn_unseen_labels_once(options)
+            state = replace(state, codes=ranking.columns)  # whose ridges are chosen
+        return state, options
+
+    @property
+    def ranked_names(self) -> list[str]:
+        """Names of the candidates; quadratic ones cannot have columns with many categories."""
+        if self.first.codes is None:
+            return self.names
+        return [name for name in self.names if pooling_of(name) is None]
 
     @property
     def ranking(self) -> CandidateRanking | None:
@@ -128,7 +140,7 @@ class Candidates:
             return None
         candidates = [
             (name, self.states[map_name(name)], self.solver_options_for(name, 1.0))
-            for name in self.names
+            for name in self.ranked_names
         ]
         heat = temperature(moments.n)
         return rank_by_leave_one_out(candidates, self.ridges, self.kept, heat)
@@ -140,10 +152,9 @@ class Candidates:
             state, options = self.best_state()
             found = state.solve(None, options, link)
             if self.ranking is not None:
-                average: Any = self.ranking.average(found.classes, found.solution.ridge)
-                found = replace(
-                    self._calibrate_scores(found, average), solution=average, fixed=None
-                )
+                average = self.ranking.average(found.classes, found.solution.ridge)
+                found = replace(self._calibrate_scores(found, average), fixed=None)
+                found = with_average(found, average)
             cached = self._scores = self.rows, link, found
         return cached[2]
 
@@ -202,10 +213,12 @@ class Candidates:
             return None
         moments = self.first.moments
         classes = Classes.of(moments, moments.labels[:0])
-        average: Any = self.ranking.average(classes, 0.0)
+        average = self.ranking.average(classes, 0.0)
         share, seen = class_frequency(moments, classes.slots, self.options), classes.seen
         link = Link.of((0.0, 1.0), np.log(share), share, seen, float(moments.n.sum()))
-        return Scores(classes, average, link.standardize(average.of(self.recent), seen))
+        link = link.standardize(average.of(self.recent), seen)
+        solution: Any = average
+        return with_average(Scores(classes, solution, link), average)
 
     def _rows_before_boundary(self) -> int:
         """Return the rows that the present scoring model can still score."""
@@ -229,9 +242,9 @@ class Candidates:
         now, found = self.progressive, Calibration.empty()
         assert now is not None
         if now.scores is not None and terms is not None:
-            average: Any = now.scores.solution
+            average: Any = replace(now.scores.solution, effects=now.scores.effects)  # type: ignore[call-arg]
             with np.errstate(all="ignore"):
-                f = average.of_terms(terms)
+                f = average.of_terms(terms, batch.X)
                 found = counts_of(now.scores, f, batch.y, batch.weight)
         order = now.order.with_rows(batch.y)
         X = batch.X[-MAX_RECENT_ROWS:]
@@ -255,13 +268,20 @@ class Candidates:
             changes["progressive"] = replace(now, until=now.rows, scores=None, pending=none)
         return self.with_states(change, **changes)
 
-    def reindexed_rows(self, at: NDArray[np.intp], d: int) -> dict[str, Any]:
-        """Return the rows in memory with feature j at position at[j] of d."""
-        kept, recent = self.kept.reindex_features(at, d), self.recent
-        if recent is not None:
-            recent = np.zeros((len(recent), d))
-            recent[:, at] = self.recent
-        return {"kept": kept, "recent": recent}
+    def reindexed_rows(self, at: NDArray[np.intp], width: int) -> dict[str, Any]:
+        """Return the rows in memory with column j at position at[j] of a width."""
+
+        def widen(X: Matrix) -> Matrix:
+            wider = np.zeros((len(X), width))
+            wider[:, at] = X
+            return wider
+
+        return self.mapped_rows(widen)
+
+    def mapped_rows(self, change: Callable[[Matrix], Matrix]) -> dict[str, Any]:
+        """Return the rows in memory, changed by a function of rows."""
+        recent = None if self.recent is None else change(self.recent)
+        return {"kept": self.kept.map_rows(change), "recent": recent}
 
     # Single rows
 
@@ -386,7 +406,7 @@ class Candidates:
         """Write the scores of rows by the present average to the request, from row ``at`` on."""
         current = self.current_average() if X.shape[0] else None
         if current is not None:
-            f = current.average.of(X) if terms is None else current.average.of_terms(terms)
+            f = current.average.of(X) if terms is None else current.average.of_terms(terms, X)
             request.into[at : at + X.shape[0]] = expand_scores(f, current.labels, request.classes)
 
     def merge(self, other: Candidates, limit: float) -> Candidates:
@@ -402,6 +422,12 @@ class Candidates:
             is_weighted=self.is_weighted or other.is_weighted,
             kept=self.kept.merge(other.kept, self._class_weights()),
         )
+
+
+def with_average(scores: Scores, average: Average) -> Scores:
+    """Return scores with an average in place of their solution."""
+    solution: Any = replace(average, effects=None)
+    return replace(scores, solution=solution, effects=average.effects)
 
 
 def _last_rows(parts: list[Matrix]) -> Matrix:

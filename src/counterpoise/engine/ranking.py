@@ -7,13 +7,20 @@ vvᵀ, so that the formula of Sherman and Morrison gives distances and determina
 the class then count n/(n − 1) times as much.
 
 A new row is not a landmark. So a row that is one is left out of a model without this landmark.
+
+With one-hot features e of columns with many categories, M their second moments with ridges, and
+U = M⁻¹Σ E[eφᵀ], the product u·R⁻¹v is
+
+    e_u·M⁻¹e_v + φ̃_u·S⁻¹φ̃_v,      φ̃ = φ − Uᵀe
+
+where S, of which the categories are eliminated, has one eigendecomposition for every ridge of φ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.special as special
@@ -31,8 +38,18 @@ from counterpoise.engine.parameters import map_name
 from counterpoise.engine.row_buffer import RowBuffer, decayed_weight
 from counterpoise.engine.state import State
 from counterpoise.feature_maps import FittedMap
+from counterpoise.moments.categories import CodeColumns
 from counterpoise.moments.classes import Classes
 from counterpoise.moments.moments import Moments
+from counterpoise.solver.categories import (
+    CategoryEffects,
+    CategorySystems,
+    choose_category_ridges,
+    row_unit,
+    split_columns,
+    stack_of,
+)
+from counterpoise.solver.category_classes import WithinClasses, within_classes
 from counterpoise.solver.class_weights import ClassFactors, by_label
 from counterpoise.solver.imputation import ImputedMoments
 from counterpoise.solver.options import Options
@@ -52,6 +69,7 @@ class Sample(NamedTuple):
     weight: Vector
     full_weight: Vector
     own: NDArray[np.intp]  # (n,) term whose landmark is the row itself; −1 for none
+    categories: NDArray[np.intp] | None = None  # (n, B) in columns with many of them
 
 
 class LeaveOneOutScores(NamedTuple):
@@ -68,14 +86,29 @@ class LeaveOneOutScores(NamedTuple):
 
 
 def leave_one_out_scores(
-    moments: Moments, classes: Classes, options: Options, ridges: Vector, rows: Sample
+    moments: Moments,
+    classes: Classes,
+    options: Options,
+    ridges: Vector,
+    rows: Sample,
+    columns: CodeColumns | None = None,
 ) -> LeaveOneOutScores:
     """Return scores of learned rows, each by models without it.
 
-    Quadratic boundaries have the ridge of the options, all others have the r ridges.
+    Quadratic boundaries have the ridge of the options, all others have the r ridges. ``columns``
+    are those with many categories, whose ridges are given.
     """
     problem = build_problem(moments, classes, options)
     about = rows._replace(Z=rows.Z - moments.anchor)
+    if columns is not None and moments.categories is not None:
+        rows_worth = np.array(columns.pseudo_rows, dtype=np.float64)
+        if isinstance(problem, RidgeSystems):
+            own = rows_worth * row_unit(problem)
+            left = CategorySystems.after(problem, stack_of(problem, moments.categories), own)
+            return _category_squares(left, ridges, about, classes.slots[rows.code])
+        own = rows_worth * row_unit(problem.against_rest())
+        within = within_classes(problem, moments.categories, 0.0, own)
+        return _category_linear(within, ridges, about)
     if isinstance(problem, RidgeSystems):
         return _squares(problem, ridges, about, classes.slots[rows.code])
     if options.pooled_rows is None:
@@ -90,7 +123,10 @@ def for_raw_rows(
     """Return scores of rows with imputed values as a function of rows as they are."""
     if isinstance(weights, RidgePathScores):
         return RidgePathScores(
-            filled.raw.anchor.copy(), filled.coefficients_for_raw_rows(weights.coef), weights.offset
+            filled.raw.anchor.copy(),
+            filled.coefficients_for_raw_rows(weights.coef),
+            weights.offset,
+            weights.effects,
         )
     found = filled.for_raw_rows(weights)
     assert isinstance(found, QuadraticScores)
@@ -149,6 +185,137 @@ def _linear(pool: PooledClasses, b: Vector, rows: Sample) -> LeaveOneOutScores:
         within = (off * off) @ lam / pool.total
         rms[j] = np.sqrt((share @ at**2).mean() + within.mean())
     models = RidgePathScores(pool.moments.anchor.copy(), np.stack(coef), np.stack(offset))
+    return LeaveOneOutScores(scores, models, rms, _largest(h, code))
+
+
+def _category_squares(
+    left: CategorySystems, b: Vector, rows: Sample, slot: NDArray[np.intp]
+) -> LeaveOneOutScores:
+    """Return leave-one-out scores as ``RidgePath.leave_one_out`` does, with categories."""
+    assert rows.categories is not None
+    path, base, stack = left.path(), left.base, left.stack
+    E, s, shift = stack.rows(rows.categories), base.s[0], left.shift
+    coef, offset = (one[0] for one in path.coefficients(b))
+    beta = left.beta(coef, offset)  # (1 + d, r) about the centre of the base
+    alpha = left.effects(coef, offset)  # (K, r)
+    phi = np.column_stack([np.ones(len(rows.Z)), (rows.Z - base.centre) / s]) - E @ left.U
+    one, P = phi[:, :1], (phi[:, 1:] - phi[:, :1] * shift) @ path.V
+    inverse = 1.0 / (path.lam + b[:, None])
+    u, pull = inverse * path.h, path.rank_one(b, path.norm(inverse))
+    tilt = one * path.share - P @ u.T  # φ̃·S⁻¹q
+    y, omega = left.y[0, 0, slot, None], (rows.weight * left.alpha[slot])[:, None]
+    norm = left.inverse.norms(E)[:, None] + one**2 * path.share + P**2 @ inverse.T
+    h, f = norm - pull * tilt**2, E @ left.target_effects + phi @ beta
+    # The model of a row that is a landmark has no term e of this landmark.
+    has_own = np.flatnonzero(rows.own >= 0)
+    e = path.V[rows.own[has_own]]
+    lean = e @ u.T
+    size = e**2 @ inverse.T - pull * lean**2
+    ratio = ((P[has_own] * e) @ inverse.T + pull * tilt[has_own] * lean) / np.where(
+        size > 0.0, size, np.inf
+    )
+    h[has_own] -= ratio**2 * size
+    f[has_own] -= ratio * beta[1 + rows.own[has_own]]
+    h = np.clip(omega * h, 0.0, MAX_LEVERAGE)
+    scores = (f - h * y) / (1.0 - h)
+    for k in np.unique(slot):
+        mine, n, delta = slot == k, float(left.n[0, k]), base.delta[0, k]
+        Q = np.column_stack([stack.n[k], stack.G[k]]) / n
+        # E_k[(φ, e) (y − f)]: the mean residual at the means, less what f has of their scatter
+        target = left.y[0, 0, k]
+        mean = beta[0] + delta @ beta[1:]
+        of_features = np.empty_like(beta)
+        of_features[0] = target - mean
+        of_features[1:] = delta[:, None] * (target - mean)
+        of_features[1:] -= left.C[0, k] / n / s / s[:, None] @ beta[1:]
+        of_features -= Q.T @ alpha
+        of_categories = target * Q[:, :1] - Q @ beta - stack.product(k, alpha) / n
+        solved = left.inverse.solve(of_categories)
+        of_features -= left.P.T @ solved
+        rest = of_features[0]
+        g = (of_features[1:] - shift[:, None] * rest).T @ path.V
+        along = E[mine] @ solved + one[mine] * path.share * rest + P[mine] @ (inverse * g).T
+        tilted = pull * (path.share * rest - (u * g).sum(axis=1))
+        scores[mine] += omega[mine] * (along - tilted * tilt[mine])
+        some = mine[has_own]
+        at_own = e[some] @ (inverse * g).T + tilted * lean[some]
+        scores[has_own[some]] -= omega[has_own[some]] * ratio[some] * at_own
+    square = base.total[0] * beta[0] ** 2 + (beta[1:] * (base.K()[0] @ beta[1:])).sum(axis=0)
+    square += 2.0 * (beta * (left.P.T @ alpha)).sum(axis=0)
+    for k in np.flatnonzero(left.alpha).tolist():
+        square += left.alpha[k] * (alpha * stack.product(k, alpha)).sum(axis=0)
+    rms = np.sqrt(np.maximum(square, 0.0) / base.total[0])
+    effects = np.ascontiguousarray(alpha.T)[..., None]
+    models = RidgePathScores(left.anchor.copy(), coef[:, None], offset[:, None], effects)
+    return LeaveOneOutScores(scores[..., None], models, rms, _largest(h, slot))
+
+
+def _category_linear(within: WithinClasses, b: Vector, rows: Sample) -> LeaveOneOutScores:
+    """Return leave-one-out scores as :func:`_linear` does, with categories."""
+    assert rows.categories is not None
+    pool, p, root = within.pool, within.shares, within.root_weights
+    weighted = root[:, None] * pool.delta
+    S = pool.K() + weighted.T @ weighted
+    S -= np.tensordot(within.alpha, within.stack.G, 1).T @ within.U
+    lam, V = eigen(0.5 * (S + S.T), (pool.delta != 0.0).any(axis=0))
+    E, code = within.stack.rows(rows.categories), rows.code
+    share = root**2 / pool.total
+    n = pool.moments.n[pool.slots][code]
+    left = np.maximum(n - rows.weight, 1e-9 * n)
+    beta = share[code] * rows.weight / left  # of vvᵀ that W loses
+    P = ((rows.Z - pool.centre) / pool.s - E @ within.U) @ V
+    D = (pool.delta - p @ within.U) @ V
+    solved = within.inverse.solve(np.ascontiguousarray(p.T))
+    e = np.where(rows.own[:, None] >= 0, V[rows.own], 0.0)
+    same, across_means, means = within.inverse.norms(E), E @ solved, p @ solved
+    own = np.arange(len(P)), code
+    scores = np.empty((len(P), len(b), len(D)))
+    h, rms = np.empty((len(P), len(b))), np.empty(len(b))
+    coef, offset, effects = [], [], []
+    for j, ridge in enumerate(b):
+        inverse = 1.0 / (lam + ridge)
+        # Products with R⁻¹, and then with W⁻¹ by the formula of Woodbury: W = R − MMᵀ
+        xd, ed = across_means + (P * inverse) @ D.T, (e * inverse) @ D.T
+        dd = root[:, None] * (means + (D * inverse) @ D.T)
+        inner = np.linalg.inv(np.eye(len(root)) - dd * root)
+        step, own_step = xd * root @ inner, ed * root @ inner
+        xx = pool.total * (same + P**2 @ inverse + (step * xd) @ root)
+        ex = pool.total * (e * P @ inverse + (own_step * xd) @ root)
+        size = pool.total * (e**2 @ inverse + (own_step * ed) @ root)
+        xd, ed = pool.total * (xd + step @ dd), pool.total * (ed + own_step @ dd)
+        dd = pool.total * (dd / root[:, None] + (dd / root[:, None] * root) @ inner @ dd)
+        mine = xd[own]
+        near = xx - 2.0 * mine + np.diagonal(dd)[code]
+        across = (xx - mine)[:, None] - xd + dd[code]  # v·Σ⁻¹(x − μ_j)
+        distance = xx[:, None] - 2.0 * xd + np.diagonal(dd)
+        # Without term e all products are less: xᵀΣ⁻¹y by xᵀΣ⁻¹e eᵀΣ⁻¹y / eᵀΣ⁻¹e.
+        size[size <= 0.0] = np.inf
+        ev, ex = ex - ed[own], ex[:, None] - ed
+        near -= ev**2 / size
+        across -= (ev / size)[:, None] * ex
+        distance -= ex**2 / size[:, None]
+        h[:, j] = np.minimum(beta * near, MAX_LEVERAGE)
+        distance += (beta / (1.0 - h[:, j]))[:, None] * across**2
+        # Its own mean moves away: (n/(n − ω))² times the distance, which W makes longer too.
+        distance[own] = (n / left) ** 2 * near / (1.0 - h[:, j])
+        distance /= (1.0 + beta)[:, None]
+        scores[:, j] = pool.prior + 0.5 * (xx[:, None] - distance)
+        x = (V * inverse) @ D.T * root
+        u = solved * root - within.U @ x
+        w, v = (x @ inner / root).T * pool.total, (u @ inner / root).T * pool.total
+        found = within.scores_of(w, v)
+        coef.append(found.coef)
+        offset.append(found.offset)
+        effects.append(np.ascontiguousarray(found.effects.T))
+        at = pool.delta @ w.T + p @ v.T + found.offset + found.coef @ pool.centre
+        at -= at.mean(axis=1, keepdims=True)
+        off_w, off_v = found.coef * pool.s, found.effects
+        off_w, off_v = off_w - off_w.mean(axis=0), off_v - off_v.mean(axis=0)
+        spread = [np.diagonal(within.covariance(k, off_w, off_v)) for k in range(len(root))]
+        rms[j] = np.sqrt((share @ at**2).mean() + (share @ np.array(spread)).mean())
+    models = RidgePathScores(
+        pool.moments.anchor.copy(), np.stack(coef), np.stack(offset), np.stack(effects)
+    )
     return LeaveOneOutScores(scores, models, rms, _largest(h, code))
 
 
@@ -226,6 +393,8 @@ class CandidateRanking:
     best: tuple[int, int]  # positions of the best candidate and of its ridge
     # difference of the G-mean that changes an averaging weight by the factor e
     temperature: float = 1.0
+    columns: CodeColumns | None = None  # with many categories, and their ridges
+    ends: NDArray[np.intp] | None = None  # where each of them ends among all categories
 
     @property
     def averaging_weights(self) -> list[Vector]:
@@ -235,6 +404,7 @@ class CandidateRanking:
     def average(self, classes: Classes, ridge: float) -> Average:
         """Return the average of the candidates, in units of the best one, for all classes."""
         unit = float(self.models[self.best[0]].rms[self.best[1]]) or 1.0
+        effects: Any = 0.0
         parts, seen = [], classes.seen
         for (name, fixed, scores, rms), weight in zip(
             self.models, self.averaging_weights, strict=True
@@ -245,12 +415,21 @@ class CandidateRanking:
             found: LinearScores | QuadraticScores
             if isinstance(scores, RidgePathScores):
                 found = scores.combine(factor, ridge)
+                if scores.effects is not None:
+                    effects = effects + np.tensordot(factor, scores.effects, 1)
                 found = found.for_classes(seen, -np.inf) if len(seen) > 2 else found
             else:
                 root, offset = scores.root * np.sqrt(factor[0]), scores.offset * factor[0]
                 found = replace(scores, root=root, offset=offset, seen=seen)
             parts.append(Part(name, fixed, found))
-        return Average(tuple(parts), ridge)
+        if self.columns is None or self.ends is None:
+            return Average(tuple(parts), ridge)
+        values = split_columns(np.asarray(effects), self.ends)
+        rows = np.array(self.columns.pseudo_rows, dtype=np.float64)
+        all_effects = CategoryEffects(self.columns, values, rows, rows)
+        if len(seen) > 2:
+            all_effects = all_effects.for_classes(seen)
+        return Average(tuple(parts), ridge, all_effects)
 
 
 def rank_by_leave_one_out(
@@ -259,8 +438,18 @@ def rank_by_leave_one_out(
     kept: RowBuffer,
     heat: float,
 ) -> CandidateRanking | None:
-    """Rank candidates by kept rows, each scored without itself; None below two classes."""
-    models, G = [], []
+    """Rank candidates by kept rows, each scored without itself; None below two classes.
+
+    The first one without a map, or else the first one, chooses the ridges of columns with many
+    categories.
+    """
+    models, G, columns, ends = [], [], None, None
+    plain = next((one for one in candidates if one[1].fixed is None), candidates[0])
+    if plain[1].codes is not None and plain[1].moments.categories is not None:
+        columns = _with_ridges(plain[1], plain[2])
+        if columns is None:
+            return None
+        ends = np.cumsum([0, *plain[1].moments.categories.sizes])
     for name, state, options in candidates:
         filled = state.imputation
         moments = state.moments if filled is None else filled.moments
@@ -273,9 +462,12 @@ def rank_by_leave_one_out(
         one, weight = (
             decayed_weight(w, passed, half_life) for w in (np.minimum(weight, 1.0), weight)
         )
-        Z = state.terms(X) if filled is None else state.impute(X)
-        sample = Sample(Z, code, one, weight, own_landmarks(state.fixed, Z))
-        found = leave_one_out_scores(moments, classes, options, ridges, sample)
+        features, index = X, None
+        if state.codes is not None:
+            features, index = state.codes.split(X)
+        Z = state.terms(X) if filled is None else state.impute(features)
+        sample = Sample(Z, code, one, weight, own_landmarks(state.fixed, Z), index)
+        found = leave_one_out_scores(moments, classes, options, ridges, sample, columns)
         alone = one >= (1.0 - 1e-9) * moments.n[classes.slots][code]
         G.append(
             _g_means(found, code, np.where(alone, 0.0, weight), classes, options.class_factors)
@@ -284,7 +476,23 @@ def rank_by_leave_one_out(
         models.append(CandidateModel(map_name(name), state.fixed, weights, found.rms))
     best = max(range(len(G)), key=lambda i: float(G[i].max()))
     names = [name for name, _, _ in candidates]
-    return CandidateRanking(names, models, G, (best, int(G[best].argmax())), heat)
+    best_ridge = int(G[best].argmax())
+    return CandidateRanking(names, models, G, (best, best_ridge), heat, columns, ends)
+
+
+def _with_ridges(state: State, options: Options) -> CodeColumns | None:
+    """Return the columns with many categories, each with a ridge; None below two classes."""
+    assert state.codes is not None
+    moments = state.imputed_moments
+    classes = Classes.of(moments, moments.labels[:0])
+    if len(classes.labels) < 2 or moments.categories is None:
+        return None
+    options = replace(options, ridge="auto")
+    problem = build_problem(moments, classes, options)
+    systems = problem if isinstance(problem, RidgeSystems) else problem.against_rest()
+    b = resolve_ridge(problem, options)
+    chosen = choose_category_ridges(systems, moments.categories, state.codes, b)
+    return CodeColumns(tuple(chosen.tolist()))
 
 
 def own_landmarks(fixed: FittedMap | None, Z: Matrix) -> NDArray[np.intp]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -63,13 +64,12 @@ class RowBuffer:
         x, w, clock = rows[first]
         return ((x, max(w - over, min(w, 1.0)), clock), *rows[first + 1 :])
 
-    def reindex_features(self, at: NDArray[np.intp], inputs: int) -> RowBuffer:
-        """Return the buffer of wider rows, with feature j at position at[j]."""
+    def map_rows(self, change: Callable[[Matrix], Matrix]) -> RowBuffer:
+        """Return the buffer with other rows, given a function of rows (n, l)."""
         rows = {}
         for label, mine in self.rows.items():
-            wider = np.zeros((len(mine), inputs))
-            wider[:, at] = [x for x, _, _ in mine]
-            rows[label] = tuple((x, *one[1:]) for x, one in zip(wider, mine, strict=True))
+            changed = change(np.array([x for x, _, _ in mine]))
+            rows[label] = tuple((x, *one[1:]) for x, one in zip(changed, mine, strict=True))
         return replace(self, rows=rows)
 
     def ranking_rows(self, classes: int) -> int:
@@ -128,7 +128,7 @@ def _outlying(state: State, kept: RowBuffer) -> Change:
     seen = moments.n > 0.0
     X, code, _, _ = kept.arrays(moments.labels[seen])
     weight = (moments.n[seen] / np.bincount(code))[code]
-    far = np.abs(state.fixed.scale(X)) >= MAX_DEVIATIONS
+    far = np.abs(state.fixed.scale(X[:, : state.n_inputs])) >= MAX_DEVIATIONS
     share = weight @ far / weight.sum()
     j = int(share.argmax())
     return Change(j, float(share[j]), state.config.rows)

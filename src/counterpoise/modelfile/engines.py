@@ -300,7 +300,8 @@ def _candidates(contents: Contents, params: AutoParameters) -> Candidates:
         states[name] = model.state
     first = next(iter(states.values()))
     for state in states.values():
-        check_file(state.n_inputs == first.n_inputs, "candidates of other features")
+        is_same = state.n_inputs == first.n_inputs and state.codes == first.codes
+        check_file(is_same, "candidates of other features")
         is_same = np.allclose(state.class_count, first.class_count, rtol=1e-9, atol=0.0)
         check_file(is_same, "candidates that have seen different rows")
     check_file(type(is_weighted) is bool, "malformed facts")
@@ -311,17 +312,24 @@ def _candidates(contents: Contents, params: AutoParameters) -> Candidates:
         list(names), states, params.options, params.ridges, buffer, rows, is_weighted
     )
     recent = contents.arrays.get("last rows")
-    counts, progressive = unpack_calibration(contents.arrays, facts, first.moments, states)
+    counts, progressive = unpack_calibration(
+        contents.arrays, facts, first.moments, states, first.codes
+    )
     used |= {f"{one} {key}" for one in calibrated for key in tensors_of(contents.arrays, one)}
     if recent is not None:
         used |= {"last rows"}
-        is_shaped = recent.ndim == 2 and recent.shape[1] == first.n_inputs
+        is_shaped = recent.ndim == 2 and recent.shape[1] == _row_width(first)
         check_file(is_shaped and 0 < len(recent) <= MAX_RECENT_ROWS, "malformed recent rows")
         check_file(np.abs(recent).max() <= MAX_ABS_VALUE, "recent rows of impossible values")
     check_file(recent is not None or not calibrated, "calibration without recent rows")
     check_file(set(contents.arrays) == used, "unexpected tensors")
     counts = found.calibration if counts is None else counts
     return replace(found, calibration=counts, progressive=progressive, recent=recent)
+
+
+def _row_width(state: State) -> int:
+    """Return the number of columns of a row, those of codes included."""
+    return state.n_inputs + (0 if state.codes is None else state.codes.count)
 
 
 def _row_buffer(contents: Contents, max_rows: int, state: State) -> RowBuffer:
@@ -333,7 +341,7 @@ def _row_buffer(contents: Contents, max_rows: int, state: State) -> RowBuffer:
     possible = all(type(n) is int and 0 <= n <= max_rows for n in counts)
     check_file(possible and len(counts) == len(labels), "impossible counts of kept rows")
     n = sum(counts)
-    is_shaped = X.shape == (n, state.n_inputs) and weight.shape == clock.shape == (n,)
+    is_shaped = X.shape == (n, _row_width(state)) and weight.shape == clock.shape == (n,)
     check_file(is_shaped, "kept rows of the wrong shape")
     check_file(np.abs(X).max(initial=0.0) <= MAX_ABS_VALUE, "kept rows of impossible values")
     N = dict(zip(state.classes.labels.tolist(), state.class_count.tolist(), strict=True))

@@ -21,7 +21,6 @@ and of the row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -58,12 +57,21 @@ def explain(
 ) -> Explanation:
     """Return the contributions of features, named or x0, x1, ..., to the sum of scores of rows.
 
-    Each part is relative to the balanced center after its own map.
+    Each part is relative to the balanced center after its own map. All parts have the same effects
+    of categories: a column with many categories contributes the effect of the category, less its
+    mean over the classes.
     """
-    values, base = contributions(*parts[0], options, X)
+    effects, features = parts[0][0].effects, X
+    if effects is not None:
+        features, index = effects.columns.split(X)
+    values, base = contributions(*parts[0], options, features)
     for part in parts[1:]:
-        more, at = contributions(*part, options, X)
+        more, at = contributions(*part, options, features)
         values, base = values + more, base + at
+    if effects is not None:
+        more, at = category_contributions(effects, parts[0][1], options, index)
+        more[:, ~np.isfinite(base)] = 0.0
+        values, base = np.concatenate([values, more], axis=2), base + at
     called = [f"x{j}" for j in range(X.shape[1])] if names is None else [str(n) for n in names]
     data, labels = X.toarray() if sp.issparse(X) else X, parts[0][0].classes.labels
     if len(base) == 1:
@@ -76,15 +84,9 @@ def contributions(
 ) -> tuple[NDArray[np.float64], Vector]:
     """Return contributions (n, problems, l), and the scores at the centre (problems,).
 
-    Contributions to an infinite score, as of a class that was never seen, are 0. A column with many
-    categories contributes the effect of the category, less its mean over the classes.
+    Contributions to an infinite score, as of a class that was never seen, are 0. Columns with many
+    categories are left out.
     """
-    if scores.effects is not None:
-        features, index = scores.effects.columns.split(X)
-        values, base = contributions(replace(scores, effects=None), moments, options, features)
-        more, mean = category_contributions(scores.effects, moments, options, index)
-        more[:, ~np.isfinite(base)] = 0.0
-        return np.concatenate([values, more], axis=2), base + mean
     centre, solution, fixed = centre_of(moments, options), scores.solution, scores.fixed
     if fixed is None:
         base = solution.of((centre + solution.anchor)[None])[0]

@@ -133,6 +133,12 @@ class StackedCategories:
         """Return the ridge of each category, (K,), given that of each column."""
         return np.repeat(ridges, np.diff(self.ends))
 
+    def rows(self, index: NDArray[np.intp]) -> Any:
+        """Return the one-hot features (n, K) of rows, CSR, given their categories (n, B)."""
+        i, b = np.nonzero(index >= 0)
+        at = self.ends[b] + index[i, b]
+        return sp.csr_array((np.ones(len(at)), (i, at)), shape=(len(index), int(self.ends[-1])))
+
     def product(self, k: int, v: Matrix) -> Matrix:
         """Return the second moments of the categories of class k times a matrix (K, p)."""
         result: Matrix = self.n[k][:, None] * v
@@ -185,6 +191,14 @@ class CategoryInverse:
         result[self.rest] = x
         result[self.largest] = own - (self.cross.T @ x) / self.diagonal[self.largest, None]
         return result
+
+    def norms(self, E: Any) -> Vector:
+        """Return e·M⁻¹e of each row e of a CSR matrix (n, K)."""
+        if self.cross is None:
+            return np.asarray(E.multiply(E) @ (1.0 / self.diagonal))
+        own, D = sp.csr_array(E[:, self.largest]), self.diagonal[self.largest]
+        v = (sp.csr_array(E[:, self.rest]) - own / D @ self.cross.T).toarray().T
+        return np.asarray(own.multiply(own) @ (1.0 / D) + (v * self.solve_rest(v)).sum(axis=0))
 
     def solve_rest(self, v: Matrix) -> Matrix:
         """Return the solution (r, p) of what is left without the largest column."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -26,6 +26,14 @@ from counterpoise.solver.categories import (
 )
 from counterpoise.solver.ridge import PooledClasses
 from counterpoise.solver.score_functions import LinearScores
+
+
+class Discriminants(NamedTuple):
+    """Linear discriminants of c classes as functions of rows about the anchor."""
+
+    coef: Matrix  # (c, d)
+    offset: Vector  # (c,)
+    effects: Matrix  # (c, K)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +107,20 @@ class WithinClasses:
         total, root = self.pool.total, self.root_weights
         left = np.linalg.inv(np.eye(len(root)) - self.gram)
         w, v = (x @ left / root).T * total, (u @ left / root).T * total
-        if self.pool.intercept == "none":
-            return w, v
-        share = (root**2 / total)[None]
-        return w - share @ w, v - share @ v
+        return w, v
+
+    def scores_of(self, w: Matrix, effects: Matrix) -> Discriminants:
+        """Return scores at the anchor, given discriminants: w (c, d) and effects (c, K)."""
+        pool = self.pool
+        share = self.root_weights**2 / pool.total
+        if pool.intercept == "none":
+            return Discriminants(w / pool.s, -(w / pool.s @ pool.centre), effects)
+        w, effects, mean = w - share @ w, effects - share @ effects, share @ self.shares
+        coef = w / pool.s
+        distance = np.einsum("kj,kj->k", w, pool.delta)
+        distance += np.einsum("kj,kj->k", effects, self.shares - mean)
+        offset = pool.prior - 0.5 * distance - effects @ mean - coef @ pool.centre
+        return Discriminants(coef, offset, effects)
 
     def covariance(self, k: int, A: Matrix, effects: Matrix) -> Matrix:
         """Return the covariance (p, p) in class k of scores, given coefficients and effects."""
@@ -144,14 +162,7 @@ def solve_lda(
     rows = choose_category_ridges(pool.against_rest(), categories, columns, b)
     ridges = rows * row_unit(pool.against_rest())
     within = within_classes(pool, categories, b, ridges)
-    w, effects = within.discriminants()
-    mean = (within.root_weights**2 / pool.total) @ within.shares
-    coef = w / pool.s
-    offset = -(coef @ pool.centre)
-    if pool.intercept != "none":
-        distance = np.einsum("kj,kj->k", w, pool.delta)
-        distance += np.einsum("kj,kj->k", effects, within.shares - mean)
-        offset += pool.prior - 0.5 * distance - effects @ mean
+    coef, offset, effects = within.scores_of(*within.discriminants())
     values = split_columns(np.ascontiguousarray(effects.T), within.stack.ends)
     scores = LinearScores(pool.moments.anchor.copy(), coef, offset, b)
     return scores, CategoryEffects(columns, values, rows, ridges)
