@@ -116,28 +116,14 @@ def require_few(
 
     ``features`` are all, ``new`` those of this chunk.
     """
-    notes = {}
+    notes: dict[str, Message] = {}
     values: dict[str, list[str]] = {f.column: [] for f in new if f.kind == "category"}
     for feature in features:
         if feature.kind == "category" and feature.column in values:
             values[feature.column].append(feature.value)
     for name, found in values.items():
         if columns.roles.get(name) != "category":
-            look = cell_parsing.find_formatted(name, found, chunk.cells)
-            text = f"column {name!r} contains values such as {look.example!r}"
-            if look.found > MAX_NUMBERLIKE_CATEGORIES:
-                raise chunk.error(
-                    0,
-                    f"{text}: {look.found:,} categories look like numbers or dates, and the limit "
-                    f"is {MAX_NUMBERLIKE_CATEGORIES}",
-                    look.remedy,
-                    Suggestion("take them as categories", "columns", {name: "category"}),
-                    drop_remedy(name),
-                )
-            if look.found and look.is_most:
-                agree = Suggestion("confirm that", "columns", {name: "category"})
-                other = f" and {look.other!r}" if look.other else ""
-                notes[name] = Message(f"{text}{other}, taken as categories", look.remedy, agree)
+            notes |= note_numbers(chunk, name, found)
         if len(found) > MAX_CATEGORIES:
             raise chunk.error(
                 0,
@@ -147,6 +133,26 @@ def require_few(
                 drop_remedy(name),
             )
     return notes
+
+
+def note_numbers(chunk: Chunk, name: str, found: Sequence[str]) -> dict[str, Message]:
+    """Return a note if categories look like numbers or dates; raise if many of them do."""
+    look = cell_parsing.find_formatted(name, found, chunk.cells)
+    text = f"column {name!r} contains values such as {look.example!r}"
+    if look.found > MAX_NUMBERLIKE_CATEGORIES:
+        raise chunk.error(
+            0,
+            f"{text}: {look.found:,} categories look like numbers or dates, and the limit "
+            f"is {MAX_NUMBERLIKE_CATEGORIES}",
+            look.remedy,
+            Suggestion("take them as categories", "columns", {name: "category"}),
+            drop_remedy(name),
+        )
+    if not (look.found and look.is_most):
+        return {}
+    agree = Suggestion("confirm that", "columns", {name: "category"})
+    other = f" and {look.other!r}" if look.other else ""
+    return {name: Message(f"{text}{other}, taken as categories", look.remedy, agree)}
 
 
 def require_repeated(columns: Columns, chunk: Chunk, name: str, categories: int, rows: int) -> None:

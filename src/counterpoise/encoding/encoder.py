@@ -276,6 +276,8 @@ class ColumnEncoder:
         rows = before.rows + int((block.codes >= 0).sum())
         after, codes = before.learn(values)
         after = after.with_rows(rows)
+        if not before.rows and name not in self.columns.roles:
+            column_values.note_numbers(chunk, name, after.values)
         column_values.require_repeated(self.columns, chunk, name, after.size, rows)
         if after.is_full:
             raise chunk.error(0, f"column {name!r} has {after.size:,} categories", *remedies)

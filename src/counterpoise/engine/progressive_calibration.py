@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.engine.row_hashes import Hashes, named_hashes
+from counterpoise.engine.row_hashes import Hashes
 from counterpoise.feature_maps import FittedMap
 from counterpoise.moments.categories import CodeColumns
 from counterpoise.moments.moments import Moments
@@ -295,16 +295,20 @@ FOLDS = 5
 MIN_ROWS = 16  # fewer do not calibrate anything
 MIN_SHARE = 1e-9  # of a row in a fold; less is rounding
 Batches = Callable[[], Iterable["Batch"]]
+HashRows = Callable[[Any], Hashes]
 
 
 def cross_fit(
-    state: State, batches: Batches, names: Sequence[Any], options: Options, limit: float
+    state: State, batches: Batches, hash_rows: HashRows, options: Options, limit: float
 ) -> Calibration:
-    """Return counts of the rows of a State, each scored by a model without its fold."""
+    """Return counts of the rows of a State, each scored by a model without its fold.
+
+    Rows with equal hashes are dealt in the order of the batches.
+    """
     parts = [
         (
             one.y,
-            named_hashes(one.X, names, state.fill),
+            hash_rows(one.X),
             np.ones(len(one.y)) if one.weight is None else one.weight,
         )
         for one in batches()

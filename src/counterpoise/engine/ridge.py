@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from operator import itemgetter
 from typing import Any, ClassVar, TypeVar
 
@@ -19,6 +20,7 @@ from counterpoise.engine.parameters import (
     parse_ridge_parameters,
     read_ridge_parameters,
 )
+from counterpoise.engine.row_hashes import named_hashes
 from counterpoise.engine.state import Batch, LearningConfig, State
 from counterpoise.engine.summary import Summary, summarize
 from counterpoise.errors import DataError, Suggestion
@@ -282,8 +284,9 @@ class RidgeModel(EngineBase):
         if cross_fits:
             assert options is not None
             # Folds depend on positions, so that names have no effect.
-            places, limit = range(X.shape[1]), params.memory_limit
-            state = state.cross_fit(lambda: [batch], places, options, limit)
+            places, limit, fill = range(X.shape[1]), params.memory_limit, state.fill
+            hash_rows = partial(named_hashes, names=places, fill=fill)
+            state = state.cross_fit(lambda: [batch], hash_rows, options, limit)
         self.state = state
 
     def progressive_scores(
@@ -333,13 +336,20 @@ class RidgeModel(EngineBase):
             state = self._empty_state(config, inputs, before)
         return state, self._declare(state.declared, classes, y)
 
-    def cross_fit(self, batches: Callable[[], Iterable[Batch]], names: Sequence[Any]) -> None:
+    def cross_fit(
+        self,
+        batches: Callable[[], Iterable[Batch]],
+        names: Sequence[Any],
+        categories: Mapping[str, Sequence[str]],
+    ) -> None:
         """Calibrate by all learned rows, independent of their order.
 
-        ``batches`` returns these rows each time that it is called, in the same order.
+        ``batches`` returns these rows each time that it is called, in the same order. ``names`` are
+        those of the features, and ``categories`` those of the columns of codes.
         """
         options, limit = self.params.options, self.params.memory_limit
-        self.state = self.state.cross_fit(batches, names, options, limit)
+        hash_rows = partial(named_hashes, names=names, fill=self.state.fill, categories=categories)
+        self.state = self.state.cross_fit(batches, hash_rows, options, limit)
 
     # Merging and unlearning
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -34,11 +35,31 @@ def row_order(X: Rows, y: Labels, weight: Vector | None) -> NDArray[np.intp]:
     return np.argsort(hashes, kind="stable")
 
 
-def named_hashes(X: Rows, names: Sequence[Any], fill: MeanImputation | None) -> Hashes:
-    """Return hashes (n,) of rows that do not depend on the order of the features."""
-    digests = [hashlib.blake2b(repr(name).encode(), digest_size=8).digest() for name in names]
-    keys = np.frombuffer(b"".join(digests), dtype="<u8") | np.uint64(1)
-    return _sum_hashes(X, keys, _hash_by_name, fill)
+def named_hashes(
+    X: Rows,
+    names: Sequence[Any],
+    fill: MeanImputation | None,
+    categories: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Hashes:
+    """Return hashes (n,) of rows that do not depend on the order of the features.
+
+    The last columns of X are codes of ``categories``, given by the name of the column.
+    """
+    d, keys = len(names), _hash_texts(map(repr, names)) | np.uint64(1)
+    if not categories:
+        return _sum_hashes(X, keys, _hash_by_name, fill)
+    result, codes = _sum_hashes(X[:, :d], keys, _hash_by_name, fill), X[:, d:]
+    codes = (codes.toarray() if sp.issparse(codes) else codes).astype(np.intp)
+    for (name, values), own in zip(categories.items(), codes.T, strict=True):
+        hashes = _hash_texts(f"{name}={value}" for value in values)
+        result += np.append(np.uint64(0), hashes)[own]
+    return result
+
+
+def _hash_texts(texts: Iterable[str]) -> Hashes:
+    """Return a hash of each text."""
+    digests = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts]
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
 def _sum_hashes(

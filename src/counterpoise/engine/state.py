@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Matrix, Rows, Vector, concatenate_labels
 from counterpoise.engine.progressive_calibration import (
+    HashRows,
     ProgressiveCalibration,
     cross_fit,
     score_before_learning,
@@ -558,15 +559,15 @@ class State:
     def cross_fit(
         self,
         batches: Callable[[], Iterable[Batch]],
-        names: Sequence[Any],
+        hash_rows: HashRows,
         options: Options,
         limit: float,
     ) -> State:
         """Return the State, calibrated by its own rows, independent of their order.
 
-        ``batches`` returns all learned rows each time; ``names`` are those of the features.
+        ``batches`` returns all learned rows each time; ``hash_rows`` returns hashes (n,) of rows.
         """
-        found = cross_fit(self, batches, names, options, limit)
+        found = cross_fit(self, batches, hash_rows, options, limit)
         return self._with(calibration=found, progressive=None)
 
     # Solving

@@ -501,8 +501,9 @@ class TableModel:
                         if part.X.shape[0]:
                             yield ridge.batch(part.X, part.y, part.weight)
 
+                texts = {name: one.values for name, one in self.encoding.vocabularies.items()}
                 with one_thread():
-                    ridge.cross_fit(batches, names)
+                    ridge.cross_fit(batches, names, texts)
         finally:
             self._calibrates = True
         return rows
