@@ -170,8 +170,8 @@ def write_worlds(found, rows, seeds):
         "categories",
         "Columns with many categories",
         f"{rows:,} synthetic payments, of which {RATE:.1%} are fraud; 60% for training. "
-        f"{seeds} seeds, with 95% intervals over them. `many` chooses its ridge by generalized "
-        "cross-validation of the training rows; the best fixed ridge is chosen on the test rows. "
+        f"{seeds} seeds, with 95% intervals over them. `many` chooses its ridge by a "
+        "leave-one-out loss of the training rows; the best fixed ridge is chosen on the test rows. "
         "Target encodings are cross-fitted by scikit-learn. LightGBM and HistGradientBoosting have "
         "their defaults. All rows are in categories.csv.gz.",
         *parts,

@@ -12,6 +12,7 @@ from counterpoise.engine.ridge import RidgeModel
 from counterpoise.errors import DataError, UnknownRowsError
 from counterpoise.moments.categories import CodeColumns
 from counterpoise.solver import categories as solver
+from counterpoise.solver.scores import build_problem
 
 SIZES = [(300,), (30, 15), (30, 15, 8)]
 FITS = [{}, {"penalize_intercept": False}, {"fit_intercept": False}, {"class_weight": None}]
@@ -236,32 +237,27 @@ def test_quadratic_boundaries_are_refused():
         model.scores()
 
 
-def test_the_criterion_equals_that_of_the_dense_problem():
+@pytest.mark.parametrize("seed", range(3))
+def test_the_loss_of_a_ridge_is_about_that_of_models_without_each_row(seed):
     sizes = (25,)
-    Z, y = rows_with_codes(400, sizes)
+    Z, y = rows_with_codes(500, sizes, seed=seed)
     model = learn_rows(Z, y, sizes)
-    from counterpoise.solver.scores import build_problem
-
     problem = build_problem(model.state.moments, model.state.classes, model.options)
     stack = solver.stack_of(problem, model.state.moments.categories)
-    b, ridges = model.scores().solution.ridge, solver.PSEUDO_ROWS[:6] * solver.row_unit(problem)
-    found = solver.gcv(problem, stack, ridges, b)
+    b, ridges = model.scores().solution.ridge, solver.PSEUDO_ROWS[:8] * solver.row_unit(problem)
+    found = solver.leave_one_out(problem, stack, ridges, b)
     X, hot = Z[:, :4], np.eye(26)[Z[:, 4].astype(int)][:, 1:]
-    Phi = np.hstack([np.ones((400, 1)), (X - X.mean(axis=0)) / X.std(axis=0), hot])
-    n, t = np.bincount(y), np.where(y == 1, 1.0, -1.0)
-    weight = 1.0 / n[y]
-    for ridge, value in zip(ridges, found, strict=True):
-        penalty = np.diag([b] * 5 + [ridge] * 25)
-        inverse = np.linalg.inv(Phi.T @ (weight[:, None] * Phi) + penalty)
+    Phi = np.hstack([np.ones((500, 1)), (X - X.mean(axis=0)) / X.std(axis=0), hot])
+    t, weight = np.where(y == 1, 1.0, -1.0), 1.0 / np.bincount(y)[y]
+    expected = []
+    for ridge in ridges:
+        inverse = np.linalg.inv(Phi.T @ (weight[:, None] * Phi) + np.diag([b] * 5 + [ridge] * 25))
         residual = t - Phi @ (inverse @ (Phi.T @ (weight * t)))
-        expected = 0.0
-        for k in (0, 1):
-            mine = y == k
-            freedom = np.einsum("ij,jk,ik->", Phi[mine], inverse, Phi[mine]) / n[k] / n[k]
-            left = 1.0 - freedom
-            expected += (residual[mine] ** 2).mean() / left**2 if left > 0.5 else np.inf
-        assert value == pytest.approx(expected, rel=1e-9)
-    assert np.isfinite(found).sum() >= 3
+        leverage = weight * np.einsum("ij,jk,ik->i", Phi, inverse, Phi)
+        expected.append(float(weight @ (residual / (1.0 - leverage)) ** 2))
+    # The leverage of the other features is that of the mean row of its class.
+    np.testing.assert_allclose(found, expected, rtol=0.02)
+    assert found.argmin() == np.argmin(expected)
 
 
 def test_columns_and_codes_move_together():

@@ -39,7 +39,7 @@ MAX_ITERATIONS = 1000
 BLOCK_CATEGORIES = 2048  # that are summed at a time
 TRACE_PROBES = 64  # random vectors that estimate the trace of a matrix that is not factorized
 PSEUDO_ROWS = np.logspace(-1.0, 4.0, 11)  # rows that a ridge may be worth
-MIN_RESIDUAL_DOF_FRACTION = 0.5  # of the rows of a class, that a trusted criterion leaves
+MAX_LEVERAGE = 0.999  # leverage of a row at most
 Sums = NDArray[np.float64]
 
 
@@ -384,7 +384,7 @@ def row_unit(systems: RidgeSystems) -> float:
 def choose_category_ridges(
     systems: RidgeSystems, categories: CategoryMoments, columns: CodeColumns, b: float
 ) -> Vector:
-    """Return the rows (B,) that the ridge of each column is worth: as given, or the best by GCV.
+    """Return the rows (B,) that the ridge of each column is worth: as given, or the best ones.
 
     The criterion is that of a model of the other features and of this column alone, summed over all
     problems. Of equal values, the largest is best.
@@ -396,80 +396,99 @@ def choose_category_ridges(
     ridges = PSEUDO_ROWS * row_unit(systems)
     problems = [(one, stack_of(one, categories)) for one in systems]
     for column in free:
-        scores = np.sum([gcv(one, stack.column(column), ridges, b) for one, stack in problems], 0)
-        best = float(scores.min())
-        near = scores <= best * (1.0 + 1e-8) if np.isfinite(best) else np.isinf(scores)
-        chosen[column] = PSEUDO_ROWS[near][-1]
+        own = [leave_one_out(one, stack.column(column), ridges, b) for one, stack in problems]
+        scores = np.sum(own, axis=0)
+        chosen[column] = PSEUDO_ROWS[scores <= float(scores.min()) * (1.0 + 1e-8)][-1]
     return chosen
 
 
-def gcv(systems: RidgeSystems, stack: StackedCategories, ridges: Vector, b: float) -> Vector:
-    """Return generalized cross-validation (r,) of one problem for ridges of its only column.
+def leave_one_out(
+    systems: RidgeSystems, stack: StackedCategories, ridges: Vector, b: float
+) -> Vector:
+    """Return the leave-one-out loss (r,) of one problem for ridges of its only column.
 
-    It is the criterion of ``RidgePath.gcv``, class by class. Categories enter as sums of products
-    of ψ = [U, Z]/(D + l), so that a block of them stays in the cache.
+    It is Σ_k a_k E_k[(y_k − f)²/(1 − h)²]. The leverage h of a row is that of its category, and the
+    mean of its class for the other features. The scores of the rows of a class and a category vary
+    as in the class. Categories enter as sums of products of ψ = [U, Z]/(D + l), so that a block of
+    them stays in the cache.
     """
     a, n, d, q = systems.a[0], systems.n[0], len(systems.anchor), systems.y.shape[1]
     seen, alpha = np.flatnonzero(a), row_weights(a, n)
-    width, r = 1 + d + q, len(ridges)
-    crossed = np.zeros((r, width, (1 + len(seen)) * (1 + d)))  # ψ with P, and with each class
-    squares, traces = np.zeros((r, len(seen), width, width)), np.zeros((r, len(seen)))
-    for start in range(0, stack.n.shape[1], BLOCK_CATEGORIES):
-        own = slice(start, start + BLOCK_CATEGORIES)
+    width, m, r = 1 + d + q, 1 + d, len(ridges)
+    crossed = np.zeros((r, width, (1 + len(seen)) * m))  # ψ with P, and with each class
+    squares = np.zeros((r, len(seen), m, m))
+    blocks = [
+        slice(start, start + BLOCK_CATEGORIES)
+        for start in range(0, stack.n.shape[1], BLOCK_CATEGORIES)
+    ]
+
+    def products(own: slice) -> tuple[Sums, Matrix, Matrix]:
         counts = stack.n[seen, own]
         Q = np.concatenate([counts[..., None], stack.G[seen, own]], axis=2)
-        P = np.tensordot(alpha[seen], Q, 1)
-        Z = ((alpha * systems.y[0])[:, seen] @ counts).T
-        D, right = P[:, 0].copy(), np.concatenate([P, *Q], axis=1)
+        return Q, np.tensordot(alpha[seen], Q, 1), ((alpha * systems.y[0])[:, seen] @ counts).T
+
+    for own in blocks:
+        Q, P, Z = products(own)
+        D, right, left = P[:, 0].copy(), np.hstack([P, *Q]), np.hstack([P, Z])
         for i, ridge in enumerate(ridges.tolist()):
-            psi = np.concatenate([P, Z], axis=1) / (D + ridge)[:, None]
+            psi = left / (D + ridge)[:, None]
             crossed[i] += psi.T @ right
-            for k, one in enumerate(counts):
-                squares[i, k] += psi.T @ (one[:, None] * psi)
-                traces[i, k] += float((one / (D + ridge)).sum())
-    return np.array(
-        [
-            _gcv_of(systems, seen, b, crossed[i], squares[i], traces[i])
-            for i in range(r)
-        ]
-    )  # fmt: skip
-
-
-def _gcv_of(
-    systems: RidgeSystems, seen: Any, b: float, crossed: Matrix, squares: Sums, traces: Vector
-) -> float:
-    """Return the criterion for one ridge, given the sums of all categories."""
-    d, s, base = len(systems.anchor), systems.s[0], systems
-    m = 1 + d
+            for k, one in enumerate(Q[..., 0]):
+                squares[i, k] += psi[:, :m].T @ (one[:, None] * psi[:, :m])
+    E = np.stack([_class_moments(systems, k) for k in seen.tolist()])
     S = np.zeros((m, m))
-    S[0, 0], S[1:, 1:] = base.total[0], base.K()[0]
-    right = np.concatenate([(base.y[0] @ base.a[0])[None], base.z[0].T])
-    S -= crossed[:m, :m]
-    right -= crossed[m:, :m].T
-    inverse = np.linalg.pinv(_penalize(base, S, b), hermitian=True)
-    beta = inverse @ right
-    score = 0.0
-    for i, k in enumerate(seen.tolist()):
-        n, y, delta = float(base.n[0, k]), base.y[0, :, k], base.delta[0, k]
-        E = np.empty((m, m))
-        E[0, 0], E[0, 1:], E[1:, 0] = 1.0, delta, delta
-        E[1:, 1:] = base.C[0, k] / n / s / s[:, None] + np.outer(delta, delta)
-        cross = crossed[:, (1 + i) * m : (2 + i) * m] / n
-        square = squares[i] / n
-        # f = φ·β + α, and the effects are α = Z − U β.
-        mixed = cross[m:].T - cross[:m].T @ beta  # E[φ α], of shape (1 + d, q)
-        mean = E[0] @ beta + mixed[0]
-        moment = np.einsum("iq,iq->q", beta, E @ beta + 2.0 * mixed)
-        moment += np.diagonal(square[m:, m:]) - 2.0 * np.einsum("iq,iq->q", beta, square[:m, m:])
-        moment += np.einsum("iq,iq->q", beta, square[:m, :m] @ beta)
-        loss = float((np.maximum(moment - mean**2, 0.0) + (mean - y) ** 2).sum())
-        left_moments = E - cross[:m] - cross[:m].T + square[:m, :m]
-        freedom = traces[i] / n + float(np.vdot(inverse, left_moments))
-        left = 1.0 - float(base.a[0, k]) * freedom / n
-        if left <= MIN_RESIDUAL_DOF_FRACTION:
-            return np.inf
-        score += float(base.a[0, k]) * loss / left**2
-    return score
+    S[0, 0], S[1:, 1:] = systems.total[0], systems.K()[0]
+    right_side = np.concatenate([(systems.y[0] @ a)[None], systems.z[0].T])
+    beta, shared = np.empty((r, m, q)), np.empty((r, len(seen)))
+    for i in range(r):
+        R = _penalize(systems, S - crossed[i, :m, :m], b)
+        inverse = np.linalg.pinv(R, hermitian=True)
+        beta[i] = inverse @ (right_side - crossed[i, m:, :m].T)
+        for k in range(len(seen)):
+            cross = crossed[i, :m, (1 + k) * m : (2 + k) * m] / n[seen[k]]
+            left_moments = E[k] - cross - cross.T + squares[i, k] / n[seen[k]]
+            shared[i, k] = np.vdot(inverse, left_moments)
+    # The scores φ·β of the rows of a class: the square of their mean by category, and of all.
+    spread = np.einsum("imq,kml,ilq->ikq", beta, E, beta)
+    loss, rest_n, rest = np.zeros(r), n[seen].copy(), E[:, 0] * n[seen, None]
+    between, weighed = np.zeros((r, len(seen), q)), np.zeros((r, len(seen)))
+    for own in blocks:
+        Q, P, Z = products(own)
+        for i, ridge in enumerate(ridges.tolist()):
+            effect = (Z - P @ beta[i]) / (P[:, :1] + ridge)
+            for k, one in enumerate(Q):
+                there = one[:, 0] > 0.0
+                count = one[there, 0]
+                mean = one[there] @ beta[i] / count[:, None]
+                h = alpha[seen[k]] * (1.0 / (P[there, 0] + ridge) + shared[i, k])
+                scale = count / (1.0 - np.minimum(h, MAX_LEVERAGE)) ** 2
+                error = systems.y[0, :, seen[k]] - mean - effect[there]
+                loss[i] += alpha[seen[k]] * float(scale @ (error**2).sum(axis=1))
+                between[i, k] += count @ mean**2
+                weighed[i, k] += float(scale.sum())
+        rest_n -= Q[..., 0].sum(axis=1)
+        rest -= Q.sum(axis=1)
+    # Rows without a category, and what scores vary by within one.
+    for k, slot in enumerate(seen.tolist()):
+        count = max(float(rest_n[k]), 0.0)
+        mean = (
+            (rest[k] @ beta).reshape(r, q) / count if count > 1e-9 * n[slot] else np.zeros((r, q))
+        )
+        scale = count / (1.0 - np.minimum(alpha[slot] * shared[:, k], MAX_LEVERAGE)) ** 2
+        error = systems.y[0, :, slot] - mean
+        loss += alpha[slot] * scale * (error**2).sum(axis=1)
+        within = np.maximum(spread[:, k] - (between[:, k] + count * mean**2) / n[slot], 0.0)
+        loss += alpha[slot] * (weighed[:, k] + scale) * within.sum(axis=1)
+    return loss
+
+
+def _class_moments(systems: RidgeSystems, k: int) -> Matrix:
+    """Return second moments (1 + d, 1 + d) of the constant and the scaled features of class k."""
+    delta, s, m = systems.delta[0, k], systems.s[0], 1 + len(systems.anchor)
+    E = np.empty((m, m))
+    E[0, 0], E[0, 1:], E[1:, 0] = 1.0, delta, delta
+    E[1:, 1:] = systems.C[0, k] / systems.n[0, k] / s / s[:, None] + np.outer(delta, delta)
+    return E
 
 
 def _penalize(systems: RidgeSystems, S: Matrix, b: float) -> Matrix:
