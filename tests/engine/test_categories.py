@@ -256,7 +256,7 @@ def test_the_loss_of_a_ridge_is_about_that_of_models_without_each_row(seed):
         leverage = weight * np.einsum("ij,jk,ik->i", Phi, inverse, Phi)
         expected.append(float(weight @ (residual / (1.0 - leverage)) ** 2))
     # The leverage of the other features is that of the mean row of its class.
-    np.testing.assert_allclose(found, expected, rtol=0.02)
+    np.testing.assert_allclose(found, expected, rtol=0.05)
     assert found.argmin() == np.argmin(expected)
 
 
