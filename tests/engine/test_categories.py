@@ -306,3 +306,21 @@ def test_moments_of_selected_codes_are_added_and_subtracted_as_those_of_all(size
     for pair, weights in few.categories.pairs.items():
         keys = weights.total().keys
         assert keys.tolist() == chunks[1].categories.pairs[pair].total().keys.tolist()
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_light_rows_stay_when_heavy_ones_are_unlearned(sizes):
+    Z, y = rows_with_codes(4000, sizes)
+    weight = np.random.default_rng(4).random(len(y)) * 1000.0
+    weight[-400:] = 1e-3
+    model = new_model(sizes, [10.0] * len(sizes))
+    for i in range(0, len(y), 500):
+        model.learn(Z[i : i + 500], y[i : i + 500], weight[i : i + 500])
+    gone = slice(0, -400)
+    left = model.state.moments.categories.subtract(
+        model.moments_of(Z[gone], y[gone], weight[gone]).categories,
+        {0: 0, 1: 1}, np.full(2, 1e-3), np.full((2, 4), 200.0),
+    ).select_codes()  # fmt: skip
+    wanted = model.moments_of(Z[-400:], y[-400:], weight[-400:]).categories
+    for one, other in zip(left.columns, wanted.columns, strict=True):
+        assert one.codes.tolist() == other.codes.tolist()

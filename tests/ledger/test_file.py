@@ -294,7 +294,7 @@ def test_a_file_that_is_not_a_ledger_is_refused(tmp_path, ledger):
         "other": "is not a ledger; name another file",
         "cut": "is not a ledger, or is damaged",
         "flipped": "is damaged .a cell is not as it was written",
-        "later": "is a ledger of version 7; this program reads version 3",
+        "later": "is a ledger of version 7; this program reads version 4",
         "missing": "does not exist, and creating it requires label",
         ".": "is not a file but a folder",
     }.items():

@@ -932,3 +932,139 @@ def test_a_sink_fades_by_a_column_of_times(spark, cancer, tmp_path):
     assert np.allclose(model.coef_, wanted.coef_, rtol=1e-8, atol=1e-10)
     with pytest.raises(DataError, match="requires the time of each row"):
         ModelSink(str(tmp_path / "n"), "y", only=NAMES, half_life="2d")
+
+
+# Columns with many categories
+
+MANY_ROLES = {"shop": "many", "device": "many:20"}
+
+
+def shops(n=900, seed=0, first=0):
+    """Numbers, two columns of many categories with missing cells, and labels as text."""
+    rng = np.random.default_rng(seed)
+    shop, device = rng.integers(first, first + 200, n), rng.integers(0, 30, n)
+    table = pd.DataFrame(
+        {
+            "at": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 12, n), unit="D"),
+            "amount": rng.lognormal(3, 1, n),
+            "old": rng.normal(50.0, 5.0, n),
+            "shop": [f"s{i}" for i in shop],
+            "device": [f"d{i}" for i in device],
+        }
+    )
+    effect = rng.normal(size=1000)[shop] + rng.normal(size=30)[device]
+    table["fraud"] = np.where(effect + rng.normal(size=n) > 1.0, "yes", "no")
+    for column, share in (("shop", 0.1), ("device", 0.05), ("old", 0.1)):
+        table.loc[rng.random(n) < share, column] = None
+    return table
+
+
+def table_model(table, roles):
+    return TableClassifier(BalancedRidgeClassifier(), columns=roles).fit(table, "fraud")
+
+
+@pytest.mark.parametrize("roles", [{"shop": "many"}, MANY_ROLES])
+@pytest.mark.parametrize("partitions", [1, 5])
+def test_many_categories_are_those_of_one_machine(spark, roles, partitions, tmp_path):
+    table = shops()
+    columns = ["amount", "old", *roles]
+    frame = spark.createDataFrame(
+        pa.Table.from_pandas(table[[*columns, "fraud"]], preserve_index=False)
+    )
+    model = fit(frame.repartition(partitions), "fraud", roles)
+    one = table_model(table[[*columns, "fraud"]], roles)
+    assert model.n_features_in_ == len(model.feature_names_in_) + len(roles)
+    path = str(tmp_path / "m.st")
+    save(model, path)
+    found = TableClassifier.load(path)
+    for name in ("decision_function", "predict_proba"):
+        wanted = getattr(one, name)(table[columns])
+        np.testing.assert_allclose(getattr(found, name)(table[columns]), wanted, atol=1e-9)
+    scored = predict(frame, model).toPandas()
+    np.testing.assert_allclose(scored["score"], one.decision_function(scored[columns]), atol=1e-9)
+    values = {name: sorted(table[name].dropna().unique()) for name in roles}
+    given = fit(frame, "fraud", roles, categories=values)
+    assert same(given.coef_, model.coef_)
+    with pytest.raises(DataError, match=r"'s1.*', which is not among those given"):
+        fit(frame, "fraud", roles, categories={"shop": ["s0"]})
+
+
+def test_many_categories_in_several_classes_and_after_a_map(spark):
+    table = shops()
+    table["fraud"] = np.where(table.amount > 40, "never", table.fraud)
+    frame = spark.createDataFrame(
+        pa.Table.from_pandas(table[["amount", "shop", "fraud"]].dropna(), preserve_index=False)
+    ).repartition(3)
+    alone = table[["amount", "shop", "fraud"]].dropna()
+    columns = {"columns": {"shop": "many:5"}}
+    for options in ({"multi_class": "lda"}, {"multi_class": "ovr"}):
+        model = fit(frame, "fraud", **columns, **options)
+        one = TableClassifier(BalancedRidgeClassifier(**options), **columns).fit(alone, "fraud")
+        scored = predict(frame, model).toPandas()
+        wanted = one.decision_function(scored[["amount", "shop"]])
+        np.testing.assert_allclose(np.vstack(scored["score"]), wanted, atol=1e-9)
+    mapped = fit(frame, "fraud", **columns, feature_map="poly2")
+    again = fit(frame.repartition(1), "fraud", **columns, feature_map="poly2")
+    assert same(mapped.coef_, again.coef_)
+
+
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_a_sink_learns_categories_that_come_later(spark, calibrate, tmp_path):
+    parts = [shops(400, 0), shops(400, 1, first=100), shops(400, 2, first=500)]
+    parts[0]["device"] = None  # the column has no value at first
+    path = str(tmp_path / "m.st")
+    sink = ModelSink(path, "fraud", {**MANY_ROLES, "at": "drop"}, calibrate=calibrate)
+    for i, part in enumerate(parts):
+        rows = spark.createDataFrame(
+            pa.Table.from_pandas(part, preserve_index=False)
+            if i
+            else pa.Table.from_pandas(part.astype({"device": "string"}), preserve_index=False)
+        )
+        sink(rows.repartition(3), i)
+    whole = pd.concat(parts, ignore_index=True)
+    found, one = TableClassifier.load(path), table_model(whole, {**MANY_ROLES, "at": "drop"})
+    wanted = one.decision_function(whole)
+    np.testing.assert_allclose(found.decision_function(whole), wanted, atol=1e-9)
+
+
+def test_a_pipeline_with_many_categories(spark, tmp_path):
+    table = shops()[["amount", "shop", "fraud"]].dropna()
+    frame = spark.createDataFrame(pa.Table.from_pandas(table, preserve_index=False))
+    stage = BalancedRidge(
+        inputCols=["amount", "shop"], labelCol="fraud", columns={"shop": "many:5"}
+    )
+    fitted = Pipeline(stages=[stage]).fit(frame)
+    fitted.write().overwrite().save(str(tmp_path / "p"))
+    scored = PipelineModel.load(str(tmp_path / "p")).transform(frame).toPandas()
+    one = TableClassifier(BalancedRidgeClassifier(), columns={"shop": "many:5"})
+    wanted = one.fit(table, "fraud").decision_function(scored[["amount", "shop"]])
+    np.testing.assert_allclose(scored["rawPrediction"], wanted, atol=1e-9)
+
+
+def test_a_ledger_of_many_categories_is_the_one_of_a_single_machine(spark, tmp_path):
+    table, more = shops(), shops(300, 5, first=150)
+    keys = {"label": "fraud", "timestamp": "at", "columns": MANY_ROLES}
+    with Ledger.open(tmp_path / "one", **keys) as one:
+        one.learn(table)
+        one.learn(more)
+        rows = frame_of(spark, table)
+        ledger(rows, tmp_path / "two", **keys).close()
+        with ledger(rows.repartition(5), tmp_path / "two") as two:
+            assert len(two.records) == 1  # learned once
+        other = table.assign(shop=table.shop.to_numpy()[::-1])
+        exchanged = table.copy()  # the same categories in each cell, of other rows
+        at = table.index[(table["at"] == table["at"][0]) & (table.fraud == table.fraud[0])][:2]
+        exchanged.loc[at, "shop"] = table.loc[at[::-1], "shop"].to_numpy()
+        assert exchanged.shop.tolist() != table.shop.tolist()
+        for i, frame in enumerate((other, exchanged)):
+            with ledger(frame_of(spark, frame), tmp_path / "two", name=f"f{i}") as two:
+                assert len(two.records) == 2 + i
+                two.unlearn(frame)
+        with ledger(frame_of(spark, more), tmp_path / "two") as two:
+            assert two.check() == one.summary()["cells"]
+            for where in ({}, {"since": "2024-01-04", "until": "2024-01-09"}):
+                scores = []
+                for book in (one, two):
+                    model = book.model(**where)
+                    scores.append(model.decision_function(book.encode(table, model)[0]))
+                np.testing.assert_allclose(*scores, atol=1e-9)

@@ -455,6 +455,7 @@ def inspect(path: Path, as_json: Json = False) -> None:
         show_json(found)
         return
     facts = found | {name: ", ".join(found[name]) for name in ("features", "by", "coarse")}
+    facts["categories"] = ", ".join(f"{n:,} of {name}" for name, n in found["categories"].items())
     names = {"every": "bucket", "by": "segment columns", "coarse": "coarser buckets"}
     rows = [[names.get(name, name), value] for name, value in facts.items()
             if name not in ("classes", "inputs") and value not in (None, "")]  # fmt: skip

@@ -306,6 +306,19 @@ class ColumnEncoder:
         }
         return replace(self, vocabularies=vocabularies)
 
+    def find_new(self, before: ColumnEncoder) -> Feature | None:
+        """Return a feature or category that an earlier encoder does not have, if there is one."""
+        if self.features != before.features:
+            known = set(before.features)
+            for feature in self.features:
+                if feature not in known:
+                    return feature
+        for name, one in self.vocabularies.items():
+            size = before.vocabularies.get(name, Vocabulary()).size
+            if one.size > size:
+                return Feature(name, "category", one.values[size])
+        return None
+
     def missing_columns(self, chunk: Chunk) -> list[str]:
         """Return the columns that were learned, and that a table does not have."""
         learned = self._learned_columns if chunk.table else {}

@@ -34,6 +34,10 @@ class Vocabulary:
         """Categories in the order of their codes."""
         return self._values[: self.size]
 
+    def value(self, position: int) -> str | None:
+        """Return the category at a position, None for -1."""
+        return self._values[position] if position >= 0 else None
+
     def append(self, values: Sequence[str]) -> Vocabulary:
         """Return the vocabulary with more categories, those that it does not contain."""
         return self.learn(values)[0]

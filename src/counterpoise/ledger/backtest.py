@@ -124,7 +124,7 @@ class Backtest:
 
 def backtest(
     series: Series,
-    names: list[str],
+    names: tuple[list[str], Sequence[str]],
     train: Any,
     test: int,
     half_life: Any,
@@ -132,7 +132,10 @@ def backtest(
     features: Mapping[str, Sequence[str]] | None,
     options: Mapping[str, Any],
 ) -> Backtest:
-    """Test every combination of the given values on the buckets of a series."""
+    """Test every combination of the given values on the buckets of a series.
+
+    ``names`` are those of the features, and of the columns with many categories.
+    """
     windows, half_lives = to_list(train) or [None], to_list(half_life) or [None]
     for one in windows:
         if one is not None:
@@ -140,7 +143,7 @@ def backtest(
     check_count("test", test)
     half_lives = [None if one is None else time_buckets.parse_half_life(one) for one in half_lives]
     solvers = {one: solver_options({**options, "ridge": one}) for one in to_list(ridge)}
-    subsets = _subsets(features, names)
+    subsets = _subsets(features, *names)
     all_buckets = min(MAX_FIRST, max(1, len(series) // 2))
     first = max(all_buckets if one is None else one for one in windows)
     if first + test > len(series):
@@ -155,8 +158,8 @@ def backtest(
     for window, half in product(windows, half_lives):
         past = series.sum(training_weights(series.start, begin, window, half))
         for (name, at), (b, solver) in product(subsets.items(), solvers.items()):
-            lines = solve_series(past.select_features(at), solver)
-            one = evaluate_scores(lines, tests.select_features(at))
+            lines = solve_series(past.select_features(*at), solver)
+            one = evaluate_scores(lines, tests.select_features(*at))
             days = None if half is None else half / time_buckets.DAY
             setting = BacktestSetting(window, days, b, name)
             results[setting] = one.balanced_loss, one.g_mean, one.pool()
@@ -176,10 +179,15 @@ def training_weights(
     return np.where(inside, decay, 0.0)
 
 
-def _subsets(features: Mapping[str, Sequence[str]] | None, names: list[str]) -> dict[str, Any]:
-    """Return indices of the features of each subset; a column stands for all its features."""
+def _subsets(
+    features: Mapping[str, Sequence[str]] | None, names: list[str], many: Sequence[str]
+) -> dict[str, tuple[Any, list[int]]]:
+    """Return indices of the features of each subset; a column stands for all its features.
+
+    Then come the indices of its columns among those with many categories.
+    """
     if features is None:
-        return {"all": np.arange(len(names))}
+        return {"all": (np.arange(len(names)), list(range(len(many))))}
     subsets = {}
     for name, wanted in features.items():
         at = [
@@ -187,7 +195,10 @@ def _subsets(features: Mapping[str, Sequence[str]] | None, names: list[str]) -> 
             for j, one in enumerate(names)
             if {one, one.split("=")[0], one.split("#")[0]} & set(wanted)
         ]
+        columns = [b for b, one in enumerate(many) if one in wanted]
         if not at:
-            raise DataError((OptionValue("features"), f" names no feature in {name!r}"))
-        subsets[name] = np.array(at)
+            text = f" names no feature in {name!r}"
+            text += " except columns with many categories" if columns else ""
+            raise DataError((OptionValue("features"), text), Suggestion("name a feature as well"))
+        subsets[name] = np.array(at), columns
     return subsets

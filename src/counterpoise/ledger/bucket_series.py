@@ -16,16 +16,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from counterpoise.arrays import Counts, Flags, Labels, Matrix, Vector
 from counterpoise.errors import DataError, OptionValue, Suggestion
+from counterpoise.ledger.category_cells import CategoryCells, find_codes
 from counterpoise.ledger.cells import Cells, fold, triangle, triangle_indices, unfold
+from counterpoise.moments.categories import CategoryMoments, CodeColumns, Codes
+from counterpoise.moments.classes import Classes
 from counterpoise.moments.moments import Moments
+from counterpoise.solver.categories import CategoryEffects
 from counterpoise.solver.class_weights import class_total_weights, standardization, targets
 from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import RidgeSystems, decaying_ridge
+from counterpoise.solver.score_functions import LinearScores
+from counterpoise.solver.scores import solve_scores
 
 ROUNDING_FRACTION = 1e-13  # of a sum of squares: a smaller difference is a rounding error
 MAX_UNFOLDED_VALUES = 1 << 23  # values of scatters that are unfolded in one step
@@ -41,10 +48,11 @@ class Series:
     mean: NDArray[np.float64]  # (g, c, d) means about the anchor; 0 without rows
     tri: NDArray[np.float64]  # (g, c, d(d+1)/2) triangles of the scatters
     start: Counts  # (g,) starts of the buckets; empty if the sets are not buckets
+    categories: SeriesCategories | None = None  # of columns with many of them
 
     @classmethod
-    def of_cells(cls, cells: Cells) -> Series:
-        """Return the buckets of cells, over all segments."""
+    def of_cells(cls, cells: Cells, codes: CodeColumns | None) -> Series:
+        """Return the buckets of cells, over all segments; ``codes`` are columns of categories."""
         label = cells.heads["label"]
         start, bucket = np.unique(cells.heads["start"], return_inverse=True)
         order = np.argsort(cells.labels, kind="stable")
@@ -62,17 +70,29 @@ class Series:
         triangles[at] = tri
         shift = np.einsum("gc,gcd->d", n, mean) / n.sum()
         mean = np.where(n[..., None] > 0, mean - shift, 0.0)
-        return cls(cells.labels[order], cells.anchor + shift, n, mean, triangles, start)
+        many = None
+        if cells.categories is not None and codes is not None:
+            own_sums = cells.categories.sum(np.ones(len(own)), bucket * c + column)
+            many = SeriesCategories.of(own_sums, g, codes)
+        return cls(cells.labels[order], cells.anchor + shift, n, mean, triangles, start, many)
 
     @classmethod
-    def of_moments(cls, sets: Sequence[Moments]) -> Series:
+    def of_moments(cls, sets: Sequence[Moments], codes: CodeColumns | None) -> Series:
         """Return sets that were summed before, about the anchor of the first."""
         order, anchor = np.argsort(sets[0].labels, kind="stable"), sets[0].anchor
         n = np.stack([one.n[order] for one in sets])
         mean = np.stack([one.mean[order] + (one.anchor - anchor) for one in sets])
         mean[n <= 0] = 0.0
         tri = np.stack([fold(one.C[order]) for one in sets])
-        return cls(sets[0].labels[order], anchor, n, mean, tri, NO_BUCKETS)
+        many, c = None, len(order)
+        for i, one in enumerate(sets if codes is not None else ()):
+            assert one.categories is not None
+            mine = CategoryCells.of(one.categories, i * c + np.argsort(order), anchor)
+            many = mine if many is None else many.append(mine)
+        found = None
+        if many is not None and codes is not None:
+            found = SeriesCategories.of(many, len(sets), codes)
+        return cls(sets[0].labels[order], anchor, n, mean, tri, NO_BUCKETS, found)
 
     def __len__(self) -> int:
         return len(self.n)
@@ -97,21 +117,39 @@ class Series:
             is_constant = tri[:, k][:, diagonal] <= ROUNDING_FRACTION * sums[:, diagonal]
             if is_constant.any():
                 tri[:, k][is_constant[:, i] | is_constant[:, j]] = 0.0
-        return replace(self, n=n, mean=mean, tri=tri, start=NO_BUCKETS)
+        many = None if self.categories is None else self.categories.sum(W)
+        return replace(self, n=n, mean=mean, tri=tri, start=NO_BUCKETS, categories=many)
 
-    def select_features(self, at: NDArray[np.intp]) -> Series:
-        """Return the series of some features."""
+    def moments(self, i: int) -> Moments:
+        """Return the moments of a set."""
+        result, d = Moments(self.labels, self.anchor), self.width
+        result.n[:] = result.N[:] = self.n[i]
+        result.mean[:], result.C[:] = self.mean[i], unfold(self.tri[i], d)
+        result.max_scatter[:] = np.maximum(np.einsum("kjj->kj", result.C), 0.0)
+        if self.categories is not None:
+            result.categories = self.categories.moments(i, len(self.labels))
+        return result
+
+    def select_features(self, at: NDArray[np.intp], columns: Sequence[int] | None = None) -> Series:
+        """Return the series of some features, and of some columns with many categories."""
+        many = self.categories
+        if many is not None and columns is not None:
+            many = many.select_columns(columns)
         if np.array_equal(at, np.arange(self.width)):
-            return self
+            return replace(self, categories=many)
+        many = None if many is None else replace(many, cells=many.cells.select_features(at))
         low, high = triangle_indices(len(at))
         a, b = np.minimum(at[low], at[high]), np.maximum(at[low], at[high])
         tri = self.tri[..., triangle(b) + a]
-        return replace(self, anchor=self.anchor[at], mean=self.mean[..., at], tri=tri)
+        mean = self.mean[..., at]
+        return replace(self, anchor=self.anchor[at], mean=mean, tri=tri, categories=many)
 
     def select(self, at: slice | NDArray[np.intp]) -> Series:
         """Return some of the sets."""
         columns = {"n": self.n[at], "mean": self.mean[at], "tri": self.tri[at]}
-        return replace(self, **columns, start=self.start[at] if len(self.start) else NO_BUCKETS)
+        start = self.start[at] if len(self.start) else NO_BUCKETS
+        many = None if self.categories is None else self.categories.select(at)
+        return replace(self, **columns, start=start, categories=many)
 
     def blocks(self) -> list[slice]:
         """Return slices of the sets whose scatters can be unfolded in one step."""
@@ -137,6 +175,84 @@ class Series:
         squares = n * (self.variances() + (self.mean - center) ** 2)
         stds: Vector = np.sqrt(squares.sum(axis=(0, 1)) / n.sum())
         return stds
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesCategories:
+    """Categories of sets of buckets: those of each bucket and class, and weights of the buckets."""
+
+    codes: CodeColumns
+    cells: CategoryCells  # cell i is class i % c of bucket i // c
+    W: Any  # (sets, g) CSR
+
+    @classmethod
+    def of(cls, cells: CategoryCells, g: int, codes: CodeColumns) -> SeriesCategories:
+        """Return the categories of g buckets."""
+        return cls(codes, cells, sp.eye_array(g, format="csr"))
+
+    def sum(self, W: Matrix) -> SeriesCategories:
+        """Return sums over sets with weights W."""
+        return replace(self, W=sp.csr_array(W) @ self.W)
+
+    def select(self, at: slice | NDArray[np.intp]) -> SeriesCategories:
+        """Return some of the sets."""
+        return replace(self, W=self.W[at])
+
+    def select_columns(self, columns: Sequence[int]) -> SeriesCategories | None:
+        """Return the categories of some columns; None of no column."""
+        if not columns:
+            return None
+        codes = CodeColumns(tuple(self.codes.pseudo_rows[b] for b in columns))
+        return replace(self, codes=codes, cells=self.cells.select_columns(columns))
+
+    def moments(self, i: int, c: int) -> CategoryMoments:
+        """Return the moments of a set, with the codes that occur in it."""
+        g = self.W.shape[1]
+        w = np.repeat(self.W[[i]].toarray()[0], c)
+        return self.cells.sum(w, np.tile(np.arange(c), g)).moments(c)
+
+
+@dataclass(frozen=True, eq=False)
+class SetEffects:
+    """Effects of the categories that occur in a set of rows; others have none."""
+
+    codes: list[Codes]  # (K,) of each column, ascending
+    effects: CategoryEffects
+
+    def of(self, b: int, codes: Any) -> Matrix:
+        """Return the effects (e, q) of categories of a column."""
+        values = self.effects.values[b]
+        every: Matrix = np.vstack([values, np.zeros(values.shape[1])])
+        return every[find_codes(self.codes[b], codes)]
+
+    def moments(self, series: Series, i: int, coef: Matrix) -> tuple[Matrix, NDArray[np.float64]]:
+        """Return what they add to the mean (c, q) and the covariance (c, q, q) of scores.
+
+        The scores are those of set i of a series. With e the effects of a row, it is the mean of e,
+        and the covariances of e with coef·x, of shape (q,), and with itself.
+        """
+        assert series.categories is not None
+        found, c = series.categories.moments(i, len(series.labels)), len(series.labels)
+        n = np.where(series.n[i] > 0, series.n[i], 1.0)
+        mean, square = np.zeros((c, len(coef))), np.zeros((c, len(coef), len(coef)))
+        centre = series.anchor + series.mean[i] - found.origin
+        values = [self.of(b, one.all_codes) for b, one in enumerate(found.columns)]
+        for e, one in zip(values, found.columns, strict=True):
+            centered = one.sums - one.n[..., None] * centre[:, None]
+            mixed = (centered @ coef.T).swapaxes(1, 2) @ e
+            mean += one.n @ e
+            square += mixed + mixed.swapaxes(1, 2) + (one.n[:, None] * e.T) @ e
+        for (a, b), pairs in found.renumber().pairs.items():
+            for k, one in enumerate(pairs.of_classes(c, (len(values[a]), len(values[b])))):
+                both = values[a].T @ (one @ values[b])
+                square[k] += both + both.T
+        mean /= n[:, None]
+        return mean, square / n[:, None, None] - mean[:, :, None] * mean[:, None]
+
+    def of_rows(self, index: Codes) -> Matrix:
+        """Return the sum of the effects (n, q), given the categories (n, B) of rows."""
+        total: Matrix = np.sum([self.of(b, one) for b, one in enumerate(index.T)], axis=0)
+        return total
 
 
 NO_BUCKETS = np.zeros(0, dtype=np.int64)
@@ -186,14 +302,43 @@ class LinearScoresBatch:
     coef: NDArray[np.float64]  # (g, problems, d) coefficients in the units of the input
     offset: Matrix  # (g, problems) scores at the anchor
     is_solved: Flags  # (g,) whether there are rows of two classes
+    effects: Sequence[SetEffects | None] = ()  # of columns with many categories, if there are any
+
+    def select(self, at: Sequence[int]) -> LinearScoresBatch:
+        """Return the scores of some sets."""
+        effects = [self.effects[i] for i in at] if self.effects else ()
+        return LinearScoresBatch(self.coef[at], self.offset[at], self.is_solved[at], effects)
 
 
 def solve_series(series: Series, options: Options) -> LinearScoresBatch:
     """Solve every set of a series."""
+    if series.categories is not None:
+        return _solve_categories(series, options, series.categories.codes)
     y = targets(len(series.labels))
     parts = [_solve_block(series.select(block), options, y) for block in series.blocks()]
     coef, offset = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     return LinearScoresBatch(coef, offset, (series.n > 0).sum(axis=1) >= 2)
+
+
+def _solve_categories(series: Series, options: Options, codes: CodeColumns) -> LinearScoresBatch:
+    """Solve every set of a series with columns of many categories, one after the other."""
+    q, options = len(targets(len(series.labels))), replace(options, multi_class="ovr")
+    coef = np.zeros((len(series), q, series.width))
+    offset = np.full((len(series), q), -1.0 if q > 1 else np.nan)
+    is_solved, effects = (series.n > 0).sum(axis=1) >= 2, list[SetEffects | None]()
+    for i in range(len(series)):
+        effects.append(None)
+        if is_solved[i]:
+            moments = series.moments(i)
+            assert moments.categories is not None
+            own = [one.all_codes for one in moments.categories.columns]
+            moments.categories = moments.categories.renumber()
+            found = solve_scores(moments, Classes.of(moments, moments.labels), options, codes)
+            assert isinstance(found.solution, LinearScores)
+            assert found.effects is not None
+            coef[i], offset[i] = found.solution.coef, found.solution.offset
+            effects[i] = SetEffects(own, found.effects)
+    return LinearScoresBatch(coef, offset, is_solved, effects)
 
 
 def _solve_block(series: Series, options: Options, y: Matrix) -> tuple[NDArray[np.float64], Matrix]:
@@ -285,6 +430,11 @@ def scores(
     for block in series.blocks():
         S, w = series.select(block).covariances(), lines.coef[block]
         spread[block] = np.einsum("gqi,gcij,grj->gcqr", w, S, w, optimize=True)
+    for i, effects in enumerate(lines.effects):
+        if effects is not None:
+            mean, extra = effects.moments(series, i, lines.coef[i])
+            at[i] += mean
+            spread[i] += extra
     return at, spread
 
 

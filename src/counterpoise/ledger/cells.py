@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.ledger.category_cells import CategoryCells
 from counterpoise.moments._sums import gather_groups
 from counterpoise.moments.downdate import UNTRACKED_HASH
 from counterpoise.moments.moments import Moments
@@ -73,7 +74,7 @@ def packed_type(d: int, removed: bool) -> np.dtype[np.void]:
 
 
 def packed_size(d: Any, removed: Any) -> Any:
-    """Return the bytes of a cell, or of each of several."""
+    """Return the bytes of a cell without its categories, or of each of several."""
     return 8 * (2 * d + triangle(d) + 2 * d + 2 * (1 + d) + 3 * d * removed)
 
 
@@ -98,6 +99,7 @@ class StoredCell(NamedTuple):
     min_row_weight: float
     d: int
     removed: int
+    category_bytes: int  # at the end of the data
     checksum: int
     data: bytes
 
@@ -113,8 +115,11 @@ class StoredCell(NamedTuple):
             if name not in ("anchor", "tri"):
                 data[name] = getattr(cell, name)[0]
         weight = float(cell.n[0]), float(cell.weight_remainder[0]), float(cell.min_row_weight[0])
-        head = (key.start, stop, key.segment, key.label, rows, *weight, d, int(removed))
-        return cls._seal(head, data.tobytes())
+        many = b""
+        if cell.categories is not None:
+            many = CategoryCells.of(cell.categories, np.zeros(1, np.intp), cell.anchor).pack()
+        head = (key.start, stop, key.segment, key.label, rows, *weight, d, int(removed), len(many))
+        return cls._seal(head, data.tobytes() + many)
 
     @classmethod
     def pack_groups(
@@ -137,7 +142,19 @@ class StoredCell(NamedTuple):
             for g, (key, stop, rows) in enumerate(
                 zip(keys[some], stops[some], sizes[some], strict=True)
             ):
-                head = (key.start, stop, key.segment, key.label, rows, float(rows), 0.0, 1.0, d, 0)
+                head = (
+                    key.start,
+                    stop,
+                    key.segment,
+                    key.label,
+                    rows,
+                    float(rows),
+                    0.0,
+                    1.0,
+                    d,
+                    0,
+                    0,
+                )
                 yield cls._seal(head, raw[g * size : (g + 1) * size])
 
     @classmethod
@@ -155,10 +172,13 @@ class StoredCell(NamedTuple):
         """Return the cell under another segment."""
         return self._seal(self._replace(segment=segment)[:-2], self.data)
 
-    def moments(self, label: Labels, d: int) -> Moments:
-        """Return the moments of the cell, widened to d features."""
+    def moments(self, label: Labels, d: int, sizes: Sequence[int] = ()) -> Moments:
+        """Return the moments of the cell, widened to d features.
+
+        ``sizes`` are the numbers of categories of the columns with many of them.
+        """
         cell, own = Moments(label, np.zeros(d)), self.d
-        data = np.frombuffer(self.data, packed_type(own, bool(self.removed)))[0]
+        data = np.frombuffer(self.data, packed_type(own, bool(self.removed)), 1)[0]
         cell.n[:], cell.weight_remainder[:] = self.n, self.weight_remainder
         cell.min_row_weight[:] = self.min_row_weight
         cell.N[:] = cell.stream[:] = cell.n
@@ -171,10 +191,12 @@ class StoredCell(NamedTuple):
         if self.removed:
             cell.max_scatter[0, :own] = data["max_scatter"]
             cell.removed[0, :, :own] = data["removed"]
+        if sizes:
+            cell.categories = Block.of([self]).categories(cell.anchor, sizes).moments(1)
         return cell
 
 
-COVERED = struct.Struct("<5q3d2q")  # all fields of a head except the checksum
+COVERED = struct.Struct("<5q3d3q")  # all fields of a head except the checksum
 HEAD = np.dtype(
     [
         (name, "<f8" if name in ("n", "weight_remainder", "min_row_weight") else "<i8")
@@ -238,6 +260,7 @@ class Index:
                 & (heads["stop"] > heads["start"])
                 & (np.abs(heads["stop"].astype(float)) < 2.0 * MAX_TIMESTAMP)
                 & (heads["removed"] >= 0) & (heads["removed"] <= 1)
+                & (heads["category_bytes"] >= 0) & (heads["category_bytes"] < 2**40)
             )  # fmt: skip
             if not possible.all():
                 return "a field of a cell is out of range"
@@ -267,12 +290,31 @@ class Block:
     def is_intact(self) -> bool:
         """Return whether heads and data agree with their checksums."""
         sizes = packed_size(self.heads["d"], self.heads["removed"] > 0)
+        sizes = sizes + self.heads["category_bytes"]
         if list(map(len, self.data)) != sizes.tolist():
             return False
         step, covered, raw = HEAD.itemsize, COVERED.size, self.heads.tobytes()
         seeds = [xxh3_64_intdigest(raw[i : i + covered]) for i in range(0, len(raw), step)]
         checksums = list(map(xxh3_64_intdigest, self.data, seeds))
         return bool(checksums == self.heads["checksum"].tolist())
+
+    def dense(self) -> list[bytes]:
+        """Return the data without categories."""
+        if not self.heads["category_bytes"].any():
+            return list(self.data)
+        sizes = self.heads["category_bytes"].tolist()
+        return [one[: len(one) - size] for one, size in zip(self.data, sizes, strict=True)]
+
+    def categories(self, origin: Vector, sizes: Sequence[int]) -> CategoryCells:
+        """Return the categories, given the number of them in each column."""
+        heads = self.heads
+        data = [
+            memoryview(one)[len(one) - size :]
+            for one, size in zip(self.data, heads["category_bytes"].tolist(), strict=True)
+        ]
+        widths = zip(self.data, heads["d"].tolist(), strict=True)
+        anchors = [np.frombuffer(one, count=d) for one, d in widths]
+        return CategoryCells.unpack(data, anchors, heads["n"], origin, sizes)
 
     def anchor(self, d: int) -> Vector:
         """Return one anchor for all cells: for each feature that of the heaviest cell with it."""
@@ -298,29 +340,36 @@ class Cells:
     row_hashes: NDArray[np.uint64]
     max_scatter: Matrix  # as of Moments where rows were removed, else 0
     removed: NDArray[np.float64]
+    categories: CategoryCells | None = None  # of columns with many of them
 
     @classmethod
-    def unpack(cls, block: Block, labels: Labels, anchor: Vector) -> Cells:
-        """Return packed cells, widened to the features of the anchor."""
-        heads, m, d = block.heads, len(block.heads), len(anchor)
+    def unpack(
+        cls, block: Block, labels: Labels, anchor: Vector, sizes: Sequence[int] = ()
+    ) -> Cells:
+        """Return packed cells, widened to the features of the anchor.
+
+        ``sizes`` are the numbers of categories of the columns with many of them.
+        """
+        heads, m, d, packed = block.heads, len(block.heads), len(anchor), block.dense()
+        many = block.categories(anchor, sizes) if sizes else None
         if (heads["d"] == d).all() and not heads["removed"].any():  # columns are views of the data
-            data = np.frombuffer(b"".join(block.data), packed_type(d, False))
+            data = np.frombuffer(b"".join(packed), packed_type(d, False))
             zero = np.broadcast_to(0.0, (m, 2, d))
             mean = (data["anchor"] - anchor) + data["mean"]
             return cls(
                 labels, anchor, heads, mean, data["tri"], data["nonconstant_weight"],
-                data["row_hashes"], zero[:, 0], zero,
+                data["row_hashes"], zero[:, 0], zero, many,
             )  # fmt: skip
         cells = cls(
             labels, anchor, heads, np.tile(-anchor, (m, 1)), np.zeros((m, triangle(d))),
             np.zeros((m, 2, d)), np.zeros((m, 2, 1 + d), dtype=np.uint64), np.zeros((m, d)),
-            np.zeros((m, 2, d)),
+            np.zeros((m, 2, d)), many,
         )  # fmt: skip
         cells.nonconstant_weight[:, 1] = heads["n"][:, None]
         for own, removed in set(heads[["d", "removed"]].tolist()):
             at = np.flatnonzero((heads["d"] == own) & (heads["removed"] == removed))
-            packed = b"".join(block.data[i] for i in at.tolist())
-            data = np.frombuffer(packed, packed_type(own, bool(removed)))
+            joined = b"".join(packed[i] for i in at.tolist())
+            data = np.frombuffer(joined, packed_type(own, bool(removed)))
             cells.mean[at, :own] = (data["anchor"] - anchor[:own]) + data["mean"]
             cells.tri[at, : triangle(own)] = data["tri"]
             cells.nonconstant_weight[at, :, :own] = data["nonconstant_weight"]
@@ -331,9 +380,10 @@ class Cells:
         return cells
 
     def select(self, at: slice | NDArray[np.intp]) -> Cells:
-        """Return some of the cells."""
-        shared = ("labels", "anchor")
-        return replace(self, **{k: v[at] for k, v in vars(self).items() if k not in shared})
+        """Return some of the cells, without categories."""
+        shared = ("labels", "anchor", "categories")
+        own = {k: v[at] for k, v in vars(self).items() if k not in shared}
+        return replace(self, **own, categories=None)
 
     def sum(self, w: Vector) -> Moments:
         """Return the moments of the rows of all cells with weights (m,)."""
@@ -347,6 +397,8 @@ class Cells:
             total = MomentSum(len(self.anchor))
             total.add(self.select(at), w[at])
             total.store(result, k)
+        if self.categories is not None:
+            result.categories = self.categories.sum(w, self.heads["label"]).moments(len(ends) - 1)
         result.N[:] = result.n
         result.stream[:] = result.N.sum()
         return result
@@ -400,7 +452,9 @@ class MomentSum:
         result.removed[k] = self._removed
 
 
-def sum_bucket(block: Block, labels: Labels, d: int) -> Iterator[StoredCell]:
+def sum_bucket(
+    block: Block, labels: Labels, d: int, sizes: Sequence[int] = ()
+) -> Iterator[StoredCell]:
     """Yield the totals of one bucket, from its cells by class and segment."""
     label = block.heads["label"]
     for k in np.unique(label).tolist():
@@ -410,7 +464,8 @@ def sum_bucket(block: Block, labels: Labels, d: int) -> Iterator[StoredCell]:
             yield own.cells()[0].move(ALL)
             continue
         own.heads["label"] = 0
-        total = Cells.unpack(own, labels[k : k + 1], own.anchor(d)).sum(np.ones(j - i))
+        cells = Cells.unpack(own, labels[k : k + 1], own.anchor(d), sizes)
+        total = cells.sum(np.ones(j - i))
         start, stop = int(own.heads["start"][0]), int(own.heads["stop"][0])
         rows = int(own.heads["rows"].sum())
         yield StoredCell.pack(Key(start, ALL, k), stop, rows, total)

@@ -18,7 +18,6 @@ from scipy import stats
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.ledger.bucket_series import (
-    LinearScoresBatch,
     Series,
     evaluate_scores,
     largest,
@@ -152,7 +151,8 @@ def compare(
             )
     selections = [snapshot.select(**given) for given in (a, b)]
     texts = [selection.describe() for selection in selections]
-    pair = Series.of_moments([snapshot.moments(selection) for selection in selections])
+    codes = snapshot.metadata.encoding.code_columns
+    pair = Series.of_moments([snapshot.moments(selection) for selection in selections], codes)
     if ((pair.n > 0).sum(axis=1) < 2).any():
         raise DataError(
             "a selection has rows of one class, and two are needed to compare models: "
@@ -175,8 +175,7 @@ def compare(
         tail = stats.f.sf(ratio, some[1] - 1.0, some[0] - 1.0)
     spread_p = np.where(varies & np.isfinite(ratio), 2.0 * np.minimum(tail, 1.0 - tail), np.nan)
     lines = solve_series(pair, solver)
-    every = LinearScoresBatch(*(one[[0, 0, 1, 1]] for one in vars(lines).values()))
-    evaluation = evaluate_scores(every, pair.select(np.array([0, 1, 0, 1])))
+    evaluation = evaluate_scores(lines.select([0, 0, 1, 1]), pair.select(np.array([0, 1, 0, 1])))
     S = pair.covariances()
     tests = [compare_jointly(n[:, k], difference[k], S[:, k]) for k in range(len(pair.labels))]
     return Comparison(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress, groupby
 from typing import Any, NamedTuple
@@ -17,18 +17,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from xxhash import xxh3_128
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest, xxh3_128
 
 from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector, one_thread
 from counterpoise.encoding.cell_parsing import texts
 from counterpoise.encoding.column_values import missing_columns, times
 from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.encoding.vocabulary import Vocabulary
 from counterpoise.errors import DataError, Message, PrecisionError, Suggestion
 from counterpoise.ledger import time_buckets
-from counterpoise.ledger.cells import Key, StoredCell
+from counterpoise.ledger.cells import Block, Key, StoredCell, pick
 from counterpoise.ledger.metadata import LedgerMetadata
 from counterpoise.ledger.query import require_whole
 from counterpoise.ledger.storage import File
+from counterpoise.moments.categories import Codes
 from counterpoise.moments.downdate import precision_error
 from counterpoise.moments.moments import Moments
 from counterpoise.readers import formats
@@ -98,6 +101,7 @@ class EncodedRows(NamedTuple):
     X: Rows
     y: Labels
     weight: Vector | None
+    categories: Codes  # (n, B) in columns with many of them, -1 for none
     start: Counts
     stop: Counts
     segment: Counts
@@ -173,18 +177,20 @@ class RowGrouper:
         if self._guards is not None:
             self._guards.require_whole(chunk, missing)
         encoded, self.encoding = before.learn(chunk, MAX_FEATURES, lenient=True)
-        features = self.encoding.features
-        if not allow_new and (len(features) > len(before.features) or before.labels is None):
-            new = features[-1].name
-            raise DataError(f"{chunk.source}: feature {new!r} was never learned; correct it")
+        new = None if allow_new else self.encoding.find_new(before)
+        if new is not None:
+            raise DataError(f"{chunk.source}: feature {new.name!r} was never learned; correct it")
         self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
         if self._guards is not None:
             self._guards.notice_columns(chunk, missing, before, self.encoding, self._has_earlier)
         X, y, weight, kept = encoded.X, encoded.y, encoded.weight, encoded.kept
+        index, columns = np.zeros((len(y), 0), np.intp), self.encoding.code_columns
+        if columns is not None:
+            X, index = columns.split(X)
         if sp.issparse(X) and X.shape[1] <= MAX_DENSE_FEATURES:
             X = X.toarray()
         bounds, segment = self._buckets(chunk, kept), self._segment_numbers(chunk, kept)
-        self._encoded.append(EncodedRows(X, y, weight, *bounds, segment))
+        self._encoded.append(EncodedRows(X, y, weight, index, *bounds, segment))
         return kept
 
     @property
@@ -255,7 +261,7 @@ class RowGrouper:
         d = len(self.encoding.features)
         if not d:
             raise DataError("no column is left to learn from")
-        rows, labels, weights, *columns = zip(*parts, strict=True)
+        rows, labels, weights, codes_of, *columns = zip(*parts, strict=True)
         start, stop, segment = map(np.concatenate, columns)
         weight = None if weights[0] is None else np.concatenate(weights)
         classes, codes = np.unique(np.concatenate(labels), return_inverse=True)
@@ -266,12 +272,14 @@ class RowGrouper:
         ends = np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1
         ends = np.concatenate([[0], ends, [len(order)]])
         X, stop = _concatenate(rows, d)[order], stop[order]
+        count = len(self.encoding.vocabularies)
+        index = _concatenate([one + 1 for one in codes_of], count)[order].astype(np.intp) - 1
         weight = None if weight is None else weight[order]
         names, result = _array(self._labels), {}
         stored = self._read_stored(int(keys[0, 0]), int(keys[-1, 0]))
         places = [Key(*key) for key in keys[ends[:-1]].tolist()]
         is_packed = np.zeros(len(places), dtype=bool)
-        if packed is not None and weight is None and isinstance(X, np.ndarray):
+        if packed is not None and weight is None and not count and isinstance(X, np.ndarray):
             is_new = [key not in stored for key in places]
             is_packed = (np.diff(ends) <= MAX_PACKED_ROWS) & np.array(is_new)
             some = list(compress(places, is_packed))
@@ -286,7 +294,10 @@ class RowGrouper:
                 anchor = np.zeros(d)
                 anchor[: before.d] = np.frombuffer(before.data, count=before.d)
             w = None if weight is None else weight[i:j]
-            moments = Moments.of_groups(X[i:j], [np.arange(j - i)], own, w, anchor=anchor)
+            many = index[i:j] if count else None
+            moments = Moments.of_groups(
+                X[i:j], [np.arange(j - i)], own, w, anchor=anchor, index=many
+            )
             if moments.n[0] > 0:
                 require_light(moments)
                 result[key] = (int(stop[i]), j - i, moments, before)
@@ -323,10 +334,13 @@ class PartialAggregator(RowGrouper):
         super().__init__(replace(metadata, records=Records()))
         self.cells: dict[CellKey, PartialCell] = {}
         self.dropped = 0  # rows with missing values
+        self.content = 0  # hash of the rows, if a column has many categories
 
     def learn(self, chunk: Chunk) -> None:
         """Learn the rows of a chunk."""
         self.dropped += int((~self.add(chunk)).sum())
+        if self.encoding.vocabularies:
+            self.content += hash_rows(self._encoded[-1], self.encoding)
         if self.is_full:
             self.flush()
 
@@ -343,10 +357,40 @@ class PartialAggregator(RowGrouper):
                 self.cells[place] = cell
 
 
-def hash_cells(cells: Mapping[CellKey, PartialCell], names: list[str]) -> str:
-    """Return a hash of the rows of cells, independent of their partitions and their order."""
+def hash_rows(rows: EncodedRows, encoding: ColumnEncoder) -> int:
+    """Return the sum of hashes of rows, by the names of their features and categories."""
+
+    def numbers(texts: Iterable[Any]) -> NDArray[np.uint64]:
+        return np.array(
+            [xxh3_64_intdigest(repr(one).encode()) | 1 for one in texts], dtype=np.uint64
+        )
+
+    labels, label = np.unique(rows.y, return_inverse=True)
+    start, at = np.unique(rows.start, return_inverse=True)
+    total = 3 * numbers(labels.tolist())[label] + 5 * numbers(start.tolist())[at]
+    for (name, one), index in zip(encoding.vocabularies.items(), rows.categories.T, strict=True):
+        codes, at = np.unique(index, return_inverse=True)
+        values = (one.value(code) for code in codes.tolist())
+        total += numbers((name, value) for value in values)[at]
+    X = rows.X
+    bits = sp.csr_array(X)
+    bits = sp.csr_array((bits.data.view(np.uint64), bits.indices, bits.indptr), shape=X.shape)
+    total += bits @ numbers(feature.name for feature in encoding.features[: X.shape[1]])
+    if rows.weight is not None:
+        total += 7 * rows.weight.view(np.uint64)
+    total = (total ^ (total >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
+    return int((total ^ (total >> np.uint64(29))).sum())
+
+
+def hash_cells(
+    cells: Mapping[CellKey, PartialCell], names: list[str], content: int | None = None
+) -> str:
+    """Return a hash of the rows of cells, independent of their partitions and their order.
+
+    ``content`` is the sum of the hashes of the rows, if a column has many categories.
+    """
     order = sorted(range(len(names)), key=names.__getitem__)
-    sums = xxh3_128()
+    sums = xxh3_128(b"" if content is None else str(content % 2**64).encode())
     for key in sorted(cells, key=lambda one: (one.start, json.dumps(one[1:]))):
         cell = cells[key]
         hashes = cell.moments.row_hashes[0]
@@ -431,7 +475,8 @@ class CellWriter(RowGrouper):
 
     def _moments(self, cell: StoredCell) -> Moments:
         label = _array(self._labels)[cell.label : cell.label + 1]
-        return cell.moments(label, len(self.encoding.features))
+        sizes = [one.size for one in self.encoding.vocabularies.values()]
+        return cell.moments(label, len(self.encoding.features), sizes)
 
     def write_metadata(self) -> None:
         """Write the metadata with the features, labels and segments of the rows."""
@@ -524,10 +569,14 @@ class CellWriter(RowGrouper):
         encoding: ColumnEncoder,
         dropped: int = 0,
         name: str | None = None,
+        row_hash: int | None = None,
     ) -> int:
-        """Learn cells of other processes with the features of an encoder; return the new rows."""
+        """Learn cells of other processes with the features of an encoder; return the new rows.
+
+        ``row_hash`` is the sum of the hashes of the rows, if a column has many categories.
+        """
         rows = sum(cell.rows for cell in cells.values())
-        content = hash_cells(cells, [feature.name for feature in encoding.features])
+        content = hash_cells(cells, [feature.name for feature in encoding.features], row_hash)
         if not rows or any(one.mark.hash == content for one in self.records.values()):
             return 0
         name = name or f"frame {content}"
@@ -579,13 +628,58 @@ class CellWriter(RowGrouper):
                 elif record is not None:
                     del learned[key]
             self.remove()
+            self._drop_categories()
             self.metadata.write(self.file)
         return result
+
+    def _drop_categories(self) -> None:
+        """Drop the categories that no cell has; the last ones get their codes."""
+        encoding, sizes = self.metadata.encoding, self.metadata.sizes
+        if not sizes:
+            return
+        origin, stay = np.zeros(self.metadata.width), [np.zeros(size, bool) for size in sizes]
+        for block in self._all_blocks():
+            categories = block.categories(origin, sizes)
+            for b, one in enumerate(stay):
+                one[categories.parts[b,].code] = True
+        if all(one.all() for one in stay):
+            return
+        codes, vocabularies = [], {}
+        for (name, before), one in zip(encoding.vocabularies.items(), stay, strict=True):
+            code, values, left = np.arange(len(one)), before.values, int(one.sum())
+            last = np.flatnonzero(one[left:]) + left
+            code[last] = np.flatnonzero(~one[:left])
+            for i, j in zip(last.tolist(), code[last].tolist(), strict=True):
+                values[j] = values[i]
+            codes.append(code)
+            vocabularies[name] = Vocabulary.of(values[:left], 0)
+        moved = []
+        for block in self._all_blocks():
+            parts, cells = block.categories(origin, sizes).parts, block.cells()
+            changed = [
+                parts[b,].cell[code[parts[b,].code] != parts[b,].code]
+                for b, code in enumerate(codes)
+            ]
+            for i in np.unique(np.concatenate(changed)).tolist():
+                moments = self._moments(cells[i])
+                assert moments.categories is not None
+                for b, code in enumerate(codes):
+                    moments.categories = moments.categories.reindex_codes(b, code, len(code))
+                moved.append(StoredCell.pack(cells[i].key, cells[i].stop, cells[i].rows, moments))
+        self.file.put_cells(moved)
+        self.file.erase_deleted()  # such as the list with the names of these categories
+        self.encoding = self.metadata.encoding = replace(encoding, vocabularies=vocabularies)
+
+    def _all_blocks(self) -> Iterator[Block]:
+        """Yield all cells, some at a time, as this transaction has them."""
+        heads = self.file.heads(-(2**62), 2**62).cells
+        for label in np.unique(heads["label"]).tolist():
+            yield from self.file.blocks(pick(heads, heads["label"] == label))
 
     def rollup(self, until: int, every: str) -> int:
         """Merge whole coarse buckets before a point in time; return the decrease of cells."""
         end = time_buckets.bucket_of(until, every)[0]
-        labels, d = self.metadata.label_array(), self.metadata.width
+        labels, d, sizes = self.metadata.label_array(), self.metadata.width, self.metadata.sizes
         with self.file.writing():
             heads = self.file.index().cells
             heads = heads[heads["stop"] <= end]
@@ -604,9 +698,9 @@ class CellWriter(RowGrouper):
             for (key, last), group in groupby(finer, key=lambda cell: target[cell.key]):
                 own = list(group)
                 label = labels[key.label : key.label + 1]
-                total = own[0].moments(label, d)
+                total = own[0].moments(label, d, sizes)
                 for cell in own[1:]:
-                    total.append(cell.moments(label, d))
+                    total.append(cell.moments(label, d, sizes))
                 merged.append(StoredCell.pack(key, last, sum(cell.rows for cell in own), total))
             self.file.put_cells(merged, [cell.key for cell in finer])
             if finer or (end, every) not in self.metadata.coarse:
@@ -628,6 +722,7 @@ class CellWriter(RowGrouper):
             require_whole(heads["start"], heads["stop"], until, "until")
             old = heads[heads["stop"] <= until]
             self.file.put_cells((), [Key(*key) for key in old[list(Key._fields)].tolist()])
+            self._drop_categories()
             before = self.metadata.dropped
             self.metadata.dropped = until if before is None else max(before, until)
             self.metadata.write(self.file)

@@ -18,16 +18,19 @@ from counterpoise.arrays import Counts, Matrix, Vector
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.estimators import array_validation
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+from counterpoise.estimators.base import engine_of
 from counterpoise.ledger.bucket_series import (
     SOLVER_OPTIONS,
     LinearScoresBatch,
     Series,
+    SetEffects,
     check_count,
     evaluate_scores,
     solve_series,
     solver_options,
 )
 from counterpoise.ledger.query import Selection, Snapshot
+from counterpoise.moments.categories import CodeColumns
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.solver.options import Options
 
@@ -101,31 +104,49 @@ def estimate_uncertainty(
         )
     at = snapshot.metadata.feature_indices(model.names_)
     cells, _ = snapshot.cells(selection)
-    series = Series.of_cells(cells).select_features(at)
+    encoding, effects = snapshot.metadata.encoding, engine_of(model).scores(link=False).effects
+    codes = None if effects is None else CodeColumns(tuple(effects.pseudo_rows.tolist()))
+    series = Series.of_cells(cells, codes).select_features(at)
     W = _leave_out(selection.decay(series.start, int(series.start.max())))
     sums, options = series.sum(W), model.get_params(deep=False)
     if model.ridge == "gcv":
         options["ridge"] = model.ridge_
-    fill = MeanImputation.of(*snapshot.metadata.encoding.only(at).fill)
-    scores = None
+    fill = MeanImputation.of(*encoding.only(at).fill)
+    scores, index = None, None
+    if X is not None:
+        X = array_validation.rows(model, X)
+        if codes is not None:
+            X, index = codes.split(X)
+            vocabularies = encoding.vocabularies.items()
+            mine = [v.codes(model.categories_[name]) for name, v in vocabularies]
+            places = zip(mine, index.T, strict=True)
+            index = np.column_stack([np.append(one, 0.0)[i] - 1 for one, i in places]).astype(int)
     if fill is None and (len(model.classes_) == 2 or model.multi_class == "ovr"):
         lines = solve_series(sums, solver_options({name: options[name] for name in SOLVER_OPTIONS}))
         if X is not None:
-            centered = array_validation.rows(model, X) - series.anchor
-            scores = np.einsum("gqd,nd->gnq", lines.coef, centered) + lines.offset[:, None]
+            scores = np.einsum("gqd,nd->gnq", lines.coef, X - series.anchor)
+            scores += lines.offset[:, None]
     else:
         bucket, models = np.searchsorted(series.start, cells.heads["start"]), []
+        found: list[SetEffects | None] = []
         for w in W:
             moments = cells.sum(w[bucket])
             if not set(model.classes_.tolist()) <= set(moments.labels[moments.n > 0].tolist()):
                 raise DataError("without one of its buckets, the selection has no rows of a class")
-            models.append(snapshot.wrap(moments, at, options))
+            models.append(snapshot.wrap(moments, at, options, codes))
+            if moments.categories is not None:
+                own = [one.all_codes for one in moments.categories.columns]
+                found.append(SetEffects(own, engine_of(models[-1]).scores(link=False).effects))
         coef = np.array([one.coef_ for one in models])
         offset = np.array([one.intercept_ for one in models]) + coef @ sums.anchor
-        lines = LinearScoresBatch(coef, offset, np.ones(len(models), dtype=bool))
+        lines = LinearScoresBatch(coef, offset, np.ones(len(models), dtype=bool), found)
         if X is not None:
-            scores = np.array([one.decision_function(X) for one in models])
+            rows = X if index is None else np.column_stack([X, np.zeros(index.shape)])
+            scores = np.array([one.decision_function(rows) for one in models])
             scores = scores.reshape(*scores.shape[:2], -1)
+    if scores is not None and index is not None:
+        for one, effects_of in zip(scores, lines.effects, strict=True):
+            one += 0.0 if effects_of is None else effects_of.of_rows(index)
     result = _errors(lines, sums, model.names_, scores)
     coef, other = np.ravel(model.coef_), np.ravel(result.coef)
     limit = MAX_COEF_DIFFERENCE * float(np.abs(coef).max(initial=0.0))

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from counterpoise.atomic_write import lock_file
 from counterpoise.encoding.columns import parse_roles
+from counterpoise.encoding.vocabulary import Vocabulary
 from counterpoise.errors import DataError, Message, Suggestion
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.estimators.base import engine_of
@@ -318,8 +319,9 @@ class Ledger:
         Returns
         -------
         BalancedRidgeClassifier
-            Its ``names_`` are the features that are not 0 in every row, and ``selection_`` is the
-            selection. :meth:`encode` makes rows for it.
+            Its ``names_`` are the features that are not 0 in every row, ``categories_`` those of
+            each column with many, and ``selection_`` is the selection. :meth:`encode` makes rows
+            for it.
         """
         with self._query() as snapshot:
             selection = snapshot.select(since, until, where, exclude, half_life)
@@ -375,10 +377,12 @@ class Ledger:
         own = encoding.only(self._metadata.feature_indices(model.names_))
         assert isinstance(encoding.columns, LedgerColumns)
         # A column that is 0 in every row of the selection may have values in predicted rows.
-        unused = {f.column for f in encoding.features} - {f.column for f in own.features}
+        many = {name: Vocabulary.of(one, 0) for name, one in model.categories_.items()}
+        used = {*(f.column for f in own.features), *many}
+        unused = {f.column for f in encoding.features} - used
         columns = encoding.columns.without_cells().dropping(unused)
         columns = replace(columns, only=tuple(name for name in columns.only if name not in unused))
-        result = TableModel(engine_of(model), replace(own, columns=columns))
+        result = TableModel(engine_of(model), replace(own, columns=columns, vocabularies=many))
         result.choose_positive()
         with lock_file(os.fspath(path)):
             result.save(os.fspath(path))
@@ -396,13 +400,18 @@ class Ledger:
         Returns
         -------
         X : ndarray of shape (n, d)
-            The rows.
+            The rows. The last columns are codes of categories, of columns with many of them.
         y : ndarray of shape (n,)
             Their labels.
         """
         self._refresh()
-        encoding = self._metadata.encoding
-        optional = {feature.column for feature in encoding.features}
+        encoding, d = self._metadata.encoding, self._metadata.width
+        at, vocabularies = np.arange(d), encoding.vocabularies
+        if model is not None:
+            at = self._metadata.feature_indices(model.names_)
+            vocabularies = {k: Vocabulary.of(one, 0) for k, one in model.categories_.items()}
+        encoding = replace(encoding, vocabularies=vocabularies)
+        optional = {*(feature.column for feature in encoding.features), *vocabularies}
         rows, labels = [], []
         for source, _ in self._open_inputs(data, "the frame"):
             for chunk in ingest.RowGrouper(self._metadata).read(source, ReadPosition()):
@@ -410,10 +419,8 @@ class Ledger:
                 X = encoded.X
                 rows.append(X if isinstance(X, np.ndarray) else X.toarray())
                 labels.append(encoded.y)
-        X, y = np.vstack(rows), np.concatenate(labels)
-        if model is not None:
-            X = X[:, self._metadata.feature_indices(model.names_)]
-        return X, y
+        X = np.vstack(rows)
+        return X[:, [*at, *range(d, X.shape[1])]], np.concatenate(labels)
 
     # Queries
 
@@ -502,7 +509,7 @@ class Ledger:
         """
         with self._query() as snapshot:
             series = snapshot.series(since, until, where, exclude)
-            names = snapshot.names
+            names = snapshot.names, list(snapshot.metadata.encoding.vocabularies)
             return backtest(series, names, train, test, half_life, ridge, features, options)
 
     def drift(

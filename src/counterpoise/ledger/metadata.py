@@ -15,6 +15,7 @@ from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError, OptionValue, Suggestion, suggest
 from counterpoise.ledger import time_buckets
 from counterpoise.ledger.storage import File
+from counterpoise.moments.categories import MAX_CODES
 from counterpoise.tables.estimator import as_text
 from counterpoise.tables.model_io import plain_record, read_encoding, read_record
 from counterpoise.tables.records import Records
@@ -100,7 +101,7 @@ class LedgerMetadata:
         try:
             settings = Settings(**{**values["settings"], "by": tuple(values["settings"]["by"])})
             plain = dict(values["encoding"])
-            encoding = read_encoding(plain, plain.pop("features"))
+            encoding = read_encoding(plain, plain.pop("features"), plain.pop("categories"))
             metadata = cls(
                 settings,
                 replace(encoding, columns=LedgerColumns.of(encoding.columns, settings)),
@@ -134,6 +135,7 @@ class LedgerMetadata:
                 for one in self.segments
             ),
             "features": len({feature.name for feature in features}) == len(features),
+            "categories": max(self.sizes, default=0) < MAX_CODES,
             "coarse": all(
                 type(until) is int and abs(until) < MAX_TIMESTAMP and every in time_buckets.EVERY
                 for until, every in self.coarse
@@ -171,10 +173,18 @@ class LedgerMetadata:
 
     def _require_memory(self) -> None:
         """Raise if the moments of all classes would take too much memory."""
-        size = 16.0 * len(self.labels) * self.width**2
+        c, many = len(self.labels), sum(self.sizes)
+        size = 8.0 * c * many * (self.width + 1)
         if size > MAX_MOMENTS_BYTES:
             raise DataError(
-                f"{len(self.labels)} classes of {self.width:,} features need {size / 1e9:.3g} GB "
+                f"{many:,} categories in {c} classes with {self.width:,} other features need "
+                f"{size / 1e9:.3g} GB for moments, more than {MAX_MOMENTS_BYTES / 1e9:g} GB",
+                Suggestion("hash a column of text, or drop it"),
+            )
+        size = 16.0 * c * self.width**2
+        if size > MAX_MOMENTS_BYTES:
+            raise DataError(
+                f"{c} classes of {self.width:,} features need {size / 1e9:.3g} GB "
                 f"for moments, more than {MAX_MOMENTS_BYTES / 1e9:g} GB",
                 Suggestion("keep fewer columns", "only"),
             )
@@ -183,13 +193,15 @@ class LedgerMetadata:
         """Write it with the totals, as the last step of a transaction of the caller."""
         self._require_memory()
         if self.settings.by:
-            file.put_totals(self.label_array(), self.width)
+            file.put_totals(self.label_array(), self.width, self.sizes)
         assert isinstance(self.encoding.columns, LedgerColumns)
         plain = replace(self.encoding, columns=self.encoding.columns.without_cells()).plain()
+        # Rows with a category are counted by its cells.
+        categories = [[name, 0, one.values] for name, one in self.encoding.vocabularies.items()]
         file.put_values(
             {
                 "settings": asdict(self.settings),
-                "encoding": {**plain, "features": self.encoding.features},
+                "encoding": {**plain, "features": self.encoding.features, "categories": categories},
                 "labels": self.labels,
                 "segments": self.segments,
                 "inputs": {name: plain_record(one) for name, one in self.records.items()},
@@ -202,6 +214,11 @@ class LedgerMetadata:
     def width(self) -> int:
         """Number of features."""
         return len(self.encoding.features)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of categories of each column with many of them."""
+        return tuple(one.size for one in self.encoding.vocabularies.values())
 
     @property
     def names(self) -> list[str]:

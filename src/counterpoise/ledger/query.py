@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ import numpy as np
 from counterpoise.arrays import Counts, Flags, Matrix, Vector, one_thread
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.state import LearningConfig, State
-from counterpoise.errors import DataError, OptionValue, PrecisionError, Suggestion
+from counterpoise.errors import DataError, OptionValue, PrecisionError, Suggestion, UnknownRowsError
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.estimators.base import wrap
 from counterpoise.ledger import time_buckets
 from counterpoise.ledger.bucket_series import Series, require_no_rows
+from counterpoise.ledger.category_cells import CategoryCells
 from counterpoise.ledger.cells import (
     Block,
     BucketIndex,
@@ -29,6 +31,7 @@ from counterpoise.ledger.cells import (
 )
 from counterpoise.ledger.metadata import LedgerMetadata
 from counterpoise.ledger.storage import Digest, File
+from counterpoise.moments.categories import CodeColumns
 from counterpoise.moments.downdate import UNTRACKED_HASH
 from counterpoise.moments.moments import Moments
 from counterpoise.moments.resize import select_features
@@ -219,13 +222,15 @@ class Snapshot:
         """Return the cells of a selection, or totals, and their weights (m,)."""
         heads, weight = self._select(selection, by_segment)
         block = self.file.block(heads)
-        cells = Cells.unpack(block, self.metadata.label_array(), block.anchor(self.index.d))
+        labels, sizes = self.metadata.label_array(), self.metadata.sizes
+        cells = Cells.unpack(block, labels, block.anchor(self.index.d), sizes)
         self._require_finite(cells.mean, cells.tri)
         return cells, weight
 
     def series(self, *args: Any, **options: Any) -> Series:
         """Return the buckets of a selection as users specify it."""
-        return Series.of_cells(self.cells(self.select(*args, **options))[0])
+        cells, _ = self.cells(self.select(*args, **options))
+        return Series.of_cells(cells, self.metadata.encoding.code_columns)
 
     def moments(self, selection: Selection) -> Moments:
         """Return the moments of a selection; some cells are in memory at a time."""
@@ -243,6 +248,8 @@ class Snapshot:
         segments, index = selection.segments(self.metadata), self.index
         if segments.all() or 2 * segments.sum() <= len(segments):
             return None
+        if self.metadata.sizes and (weight != 1.0).any():
+            return None  # what rounding leaves of a category is not distinct from an old row
         bucket, first = np.unique(_bucket_keys(heads), return_index=True)
         parts = []
         for every in (index.totals, pick(index.cells, ~segments[index.cells["segment"]])):
@@ -254,8 +261,10 @@ class Snapshot:
         try:
             whole, others = (self._sum(*part) for part in parts)
             result = whole.subtract(others)
-        except PrecisionError:
+        except (PrecisionError, UnknownRowsError):
             return None
+        if result.categories is not None:
+            result.categories = result.categories.select_codes()
         if result.relative_error().max(initial=0.0) > MAX_DIFFERENCE_ERROR:
             return None
         if (weight != 1.0).any():
@@ -267,14 +276,23 @@ class Snapshot:
         d = self.index.d
         anchor = self.file.block(heads[np.sort(heaviest(heads))]).anchor(d)
         result = Moments(self.metadata.label_array(), anchor)
+        sizes, many = self.metadata.sizes, list[CategoryCells]()
         for k in np.unique(heads["label"]).tolist():
             mine = heads["label"] == k
-            own, total, i = weight[mine], MomentSum(d), 0
+            own, total, i, categories = weight[mine], MomentSum(d), 0, None
             for block in self.file.blocks(pick(heads, mine)):
-                cells = Cells.unpack(block, result.labels, anchor)
-                total.add(cells, own[i : i + len(block.heads)])
-                i += len(block.heads)
+                cells, w = Cells.unpack(block, result.labels, anchor, sizes), own[i:]
+                w = w[: len(block.heads)]
+                total.add(cells, w)
+                i += len(w)
+                if cells.categories is not None:
+                    found = cells.categories.sum(w, np.full(len(w), k))
+                    categories = found if categories is None else categories.append(found)
             total.store(result, k)
+            many += [] if categories is None else [categories]
+        if many:
+            every = reduce(CategoryCells.append, many)
+            result.categories = every.moments(len(result.labels))
         self._require_finite(result.mean, result.C)
         result.N[:] = result.n
         result.stream[:] = result.N.sum()
@@ -305,17 +323,36 @@ class Snapshot:
             )
         require_no_rows(options)
         at = np.flatnonzero(moments.nonconstant_weight[:, 0].any(axis=0))
+        many = moments.categories
+        if many is not None and not len(at):
+            at = np.zeros(1, np.intp)  # rows have at least one feature, be it always 0
         model: BalancedRidgeClassifier = self.wrap(moments, at, options)
         names = self.metadata.names
         model.names_ = [names[j] for j in at]
         model.selection_ = selection
+        model.categories_ = {}
+        for b, (name, one) in enumerate(self.metadata.encoding.vocabularies.items()):
+            assert many is not None
+            model.categories_[name] = one.select(many.columns[b].all_codes).values
         return model
 
-    def wrap(self, moments: Moments, at: Any, options: Mapping[str, Any]) -> Any:
-        """Return the estimator of moments of some features."""
-        fill = MeanImputation.of(*self.metadata.encoding.only(at).fill)
+    def wrap(
+        self,
+        moments: Moments,
+        at: Any,
+        options: Mapping[str, Any],
+        codes: CodeColumns | None = None,
+    ) -> Any:
+        """Return the estimator of moments of some features, whose categories are renumbered.
+
+        ``codes`` replaces the ridges of columns with many categories.
+        """
+        encoding = self.metadata.encoding.only(at)
         own = select_features(moments, at)
-        state = State(LearningConfig(), own, own.labels[:0]).with_imputation(fill)
+        if own.categories is not None:
+            codes, own.categories = codes or encoding.code_columns, own.categories.renumber()
+        state = State(LearningConfig(), own, own.labels[:0], codes=codes)
+        state = state.with_imputation(MeanImputation.of(*encoding.fill))
         return wrap(BalancedRidgeClassifier, RidgeModel.create(state, **options))
 
     def segment_models(
@@ -363,8 +400,11 @@ class Snapshot:
             "buckets": len(np.unique(cells["start"])),
             "segments": len(np.unique(cells["segment"])),
             "cells": len(cells),
-            "bytes": int(packed_size(cells["d"], cells["removed"]).sum()),
+            "bytes": int(
+                (packed_size(cells["d"], cells["removed"]) + cells["category_bytes"]).sum()
+            ),
             "features": metadata.names,
+            "categories": dict(zip(metadata.encoding.vocabularies, metadata.sizes, strict=True)),
             "classes": dict(zip(map(str, metadata.labels), weight, strict=True)),
             "rows": int(cells["rows"].sum()),
             "coarse": [f"{every}s until {text(until)}" for until, every in metadata.coarse],
@@ -388,12 +428,13 @@ class Snapshot:
         labels, d = self.metadata.label_array(), int(stored.heads["d"].max(initial=0))
         if block.heads["d"].max(initial=0) > d:
             return False
+        sizes = self.metadata.sizes
         with one_thread():
-            expected = list(sum_bucket(block, labels, d))
+            expected = list(sum_bucket(block, labels, d, sizes))
         if [cell[:5] for cell in expected] != [cell[:5] for cell in stored.cells()]:
             return False
         for cell, other in zip(expected, stored.cells(), strict=True):
-            a, b = (one.moments(labels[:1], d) for one in (cell, other))
+            a, b = (one.moments(labels[:1], d, sizes) for one in (cell, other))
             center, other_center = (one.anchor + one.mean[0] for one in (a, b))
             size = np.sqrt(np.maximum(a.C[0].diagonal(), 0.0) + a.n[0] * center**2)
             mean_error = np.abs(center - other_center) * np.sqrt(a.n[0])
@@ -401,6 +442,23 @@ class Snapshot:
                 (np.abs(a.C[0] - b.C[0]) > MAX_TOTAL_ERROR * np.outer(size, size)).any()
                 or (mean_error > MAX_TOTAL_ERROR * size).any()
                 or abs(cell.n - other.n) > MAX_TOTAL_ERROR * cell.n
+                or not _are_equal(a, b, size)
             ):
                 return False
         return True
+
+
+def _are_equal(one: Moments, two: Moments, size: Vector) -> bool:
+    """Return whether two cells have the same categories, given the size (d,) of each feature."""
+    if one.categories is None or two.categories is None:
+        return one.categories is two.categories
+    limit, cell = MAX_TOTAL_ERROR * float(one.n[0]), np.zeros(1, np.intp)
+    a, b = (CategoryCells.of(x.categories, cell, one.anchor) for x in (one, two) if x.categories)
+    for part, mine in a.parts.items():
+        other = b.parts[part]
+        if not np.array_equal(mine.code, other.code) or (np.abs(mine.n - other.n) > limit).any():
+            return False
+        error = np.abs(mine.sums - other.sums)
+        if len(part) == 1 and (error > MAX_TOTAL_ERROR * size * np.sqrt(one.n[0])).any():
+            return False
+    return True

@@ -83,7 +83,7 @@ def hash_heads(bucket: tuple[int, bytes]) -> int:
 
 
 APPLICATION_ID = 0x43504C47  # of a ledger, in the header of SQLite
-VERSION = 3
+VERSION = 4
 PAGE_BYTES = 1 << 14  # of the file: a page has several cells, and fewer pages are written
 MAPPED_BYTES = 1 << 30  # of the file that are read without being copied first
 PRAGMAS = (
@@ -342,12 +342,12 @@ class File:
             self._put_heads(start, changes[start])
         self._touched.update(changes)
 
-    def put_totals(self, labels: Labels, d: int) -> None:
+    def put_totals(self, labels: Labels, d: int, sizes: Sequence[int]) -> None:
         """Replace the totals of the buckets whose cells the transaction has written."""
         with one_thread():
             for start in sorted(self._touched):
                 old = self.heads(start, start)
-                totals = list(sum_bucket(self.block(old.cells), labels, d))
+                totals = list(sum_bucket(self.block(old.cells), labels, d, sizes))
                 keys = [Key(start, ALL, label) for label in old.totals["label"].tolist()]
                 self.put_cells(totals, keys)
         self._touched.clear()
@@ -381,6 +381,10 @@ class File:
             raise self.damage_error(
                 f"it has {count:,} cells and totals, and {heads:,} heads of them"
             )
+
+    def erase_deleted(self) -> None:
+        """Overwrite what this connection deletes from now on."""
+        self._base().execute("PRAGMA secure_delete = ON")
 
     def shrink(self) -> None:
         """Return unused space to the disk."""

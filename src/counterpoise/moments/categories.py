@@ -27,6 +27,7 @@ PAIR_BITS = 26  # of the code of a category in the key of a pair
 MAX_CODES = 2**PAIR_BITS  # categories of a column
 MAX_SIMILAR_RUNS = 8  # of pairs, before they become one
 RESIDUAL_RTOL = 1e-9  # of the lightest row: less weight than that is rounding
+ROUNDING_RTOL = 1e-12  # of a sum of weights: so much is rounding, up to half of the lightest row
 SUM_RTOL = 1e-6  # of the size of a sum: what rounding leaves when all rows are removed
 TOO_MANY = "cannot unlearn these rows: a category occurs in more of them than were ever learned"
 OTHER_ROWS = "cannot unlearn these rows: the last rows of a category differ from those learned"
@@ -344,9 +345,11 @@ class CategoryMoments:
                 before = result.n[k, codes]
                 left = before - theirs.n[j]
                 sums = result.sums[k, codes] - theirs.sums[j] - theirs.n[j][:, None] * shift
-                if (left < -least[k]).any():
+                rounding = np.minimum(ROUNDING_RTOL * before, 0.5 * lightest[k])
+                rounding = np.maximum(rounding, least[k])
+                if (left < -rounding).any():
                     raise UnknownRowsError(TOO_MANY, None)
-                gone = left <= least[k]
+                gone = left <= rounding
                 if (np.abs(sums[gone]) > SUM_RTOL * before[gone, None] * size[k]).any():
                     raise UnknownRowsError(OTHER_ROWS, None)
                 left[gone], sums[gone] = 0.0, 0.0
@@ -359,7 +362,9 @@ class CategoryMoments:
             gone_pairs = other.pairs[key].map_keys(lambda k, i, j, place=place: (place[k], i, j))
             negative = tuple(PairRun(run.keys, -run.weight) for run in gone_pairs.runs)
             run = PairWeights((*weights.runs, *negative)).total()
-            rounding = least[run.keys >> 2 * PAIR_BITS]
+            total = sum(one.n.sum(axis=1) for one in self.columns)
+            most = np.maximum(np.minimum(ROUNDING_RTOL * total, 0.5 * lightest), least)
+            rounding = most[run.keys >> 2 * PAIR_BITS]
             if (run.weight < -rounding).any():
                 raise UnknownRowsError(NOT_TOGETHER, None)
             there = run.weight > rounding

@@ -19,6 +19,7 @@ from counterpoise.arrays import one_thread
 from counterpoise.encoding.column_values import MAX_CATEGORIES, hash_remedy
 from counterpoise.encoding.columns import (
     FEATURE_NAMES,
+    MANY_CATEGORIES,
     MISSING_RULES,
     Columns,
     Feature,
@@ -26,6 +27,7 @@ from counterpoise.encoding.columns import (
 )
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.encoding.kinds import CYCLE_NAMES, KINDS, is_number
+from counterpoise.encoding.vocabulary import Vocabulary
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.readers.chunk import Chunk, ReadPosition, drop_remedy
 
@@ -283,7 +285,8 @@ def encoder_of(
     """Return the encoder of a frame: the encoder before it and the features that its rows add."""
     columns, given = plan.columns, dict(categories or {})
     for name in given:
-        if plan.kinds.get(name) != "category" or not columns.feature(name):
+        is_text = plan.kinds.get(name) == "category" or name in columns.pseudo_rows
+        if not is_text or not columns.feature(name):
             raise DataError(f"categories are given for {name!r}, which is not a column of text")
     kinds = {
         n: columns.explicit_types.get(n, k) for n, k in plan.kinds.items() if columns.feature(n)
@@ -303,12 +306,27 @@ def encoder_of(
     numeric = {kind for kind in set(kinds.values()) if is_number(kind)}
     numbers = [name for name, kind in kinds.items() if kind in numeric]
     certain = [f for name in numbers for f in KINDS[kinds[name]].initial_features(name)]
+    many = {name: given.pop(name, ()) for name in list(kinds) if kinds[name] == MANY_CATEGORIES}
     certain += [Feature(n, "category", v) for n, values in given.items() for v in values]
-    scanned = [name for name in kinds if name not in (*numbers, *given)]
+    known = {*numbers, *given, *(name for name, values in many.items() if values)}
+    scanned = [name for name in kinds if name not in known]
     found: list[Feature] = []
     bases: dict[str, float] = {}
     if scanned or columns.uses_indicators:
         found, bases = _scan_rows(plan, ColumnEncoder(columns, kinds))
+    vocabularies = dict(before.vocabularies)
+    for name, values in many.items():
+        values = values or sorted(f.value for f in found if f[:2] == (name, MANY_CATEGORIES))
+        after = vocabularies.get(name, Vocabulary()).append(values)
+        if after.is_full:
+            raise DataError(
+                f"column {name!r} has {after.size:,} categories",
+                hash_remedy(name),
+                drop_remedy(name),
+            )
+        if after.size:
+            vocabularies[name] = after
+    found = [feature for feature in found if feature.kind != MANY_CATEGORIES]
     kind = columns.explicit_types.get(columns.label, plan.kinds[columns.label])
     labels = before.labels or ("int" if kind == "number" else "text")
     position = {name: j for j, name in enumerate(kinds)}
@@ -328,7 +346,8 @@ def encoder_of(
             )
     if columns.missing == "mean":
         bases = {name: bases.get(name, 0.0) for name in numbers} | before.bases
-    return ColumnEncoder(columns, {**kinds, **before.kinds}, everything, labels, bases)
+    kinds = {**kinds, **before.kinds}
+    return ColumnEncoder(columns, kinds, everything, labels, bases, vocabularies)
 
 
 def _rank(feature: Feature) -> tuple[int, str]:
@@ -347,6 +366,8 @@ def _scan_rows(plan: Plan, start: ColumnEncoder) -> tuple[list[Feature], dict[st
         for chunk in chunks(batches, *read):
             _, after = after.learn(chunk)
         yield from ((0, f.kind, f.column, f.value) for f in after.features)
+        for name, one in after.vocabularies.items():
+            yield from ((0, MANY_CATEGORIES, name, value) for value in one.values)
         yield from ((0, BASE, name, repr(base)) for name, base in after.bases.items())
 
     rows = collect_parts(map_partitions(plan, FEATURE, scan).distinct())

@@ -193,13 +193,19 @@ def learn_segments(
             total, n = total + dropped, len(one.y)
             whole = [(0, slice(0, n))] if n else []
             for segment, rows in segments.split(part, at, n) if segments else whole:
-                model = models.setdefault(segment, RidgeModel(params))
+                if segment not in models:
+                    models[segment] = RidgeModel(params)
+                    models[segment].set_codes((), encoding.code_columns)
+                model = models[segment]
                 weight, t = (None if a is None else a[rows] for a in (one.weight, one.t))
                 model.learn(one.X[rows], one.y[rows], weight, t, calibrate=False)
                 _require_few_labels(model, encoding)
             at += n
         for segment, model in models.items():
             if model.is_fitted:
+                moments = model.state.moments
+                if moments.categories is not None:
+                    moments.categories = moments.categories.select_codes()
                 yield segment * SEGMENT + part, 0, pickle.dumps(model.state, protocol=5)
         if total:
             yield part, total, b""
@@ -218,6 +224,8 @@ def learn_segments(
     for segment, some in groupby(rows, key=lambda row: row["part"] // (SEGMENT // FAN**LEVELS)):
         state = _merge_states([bytes(row["model"]) for row in some], limit)
         if state is not None:
+            if state.moments.categories is not None:
+                state.moments.categories = state.moments.categories.with_all_codes()
             model = result[segment] = RidgeModel(params, state)
             model.set_imputation(MeanImputation.of(*encoding.fill))
             _require_few_labels(model, encoding)
@@ -230,8 +238,7 @@ def rows_of(
     """Yield the rows of a partition whose weight is not 0, and the number of dropped rows."""
     for chunk in chunks(batches, *read):
         one, after = encoding.learn(chunk)
-        if after is not encoding:
-            raise unknown_category_error(encoding, after)
+        require_known(encoding, after)
         dropped = int((~one.kept).sum())
         if one.weight is not None and not one.weight.all():
             one = select_rows(one, one.weight != 0.0)  # learning checks other weights
@@ -267,15 +274,18 @@ def _merge_states(parts: list[bytes], limit: float) -> State | None:
     return result
 
 
-def unknown_category_error(encoding: ColumnEncoder, after: ColumnEncoder) -> DataError:
-    """Return the error of a category that is not among the known ones."""
-    new = [f for f in after.features if f not in set(encoding.features)]
-    if not new:
-        return DataError("columns or labels have changed their type")
-    return DataError(
-        f"column {new[0].column!r} contains {new[0].value!r}, which is not among those given "
-        "or found when the frame was read before; add it, and cache frames that change"
-    )
+def require_known(encoding: ColumnEncoder, after: ColumnEncoder) -> None:
+    """Raise if rows have a category that is not among the known ones."""
+    if after is encoding:
+        return
+    new = after.find_new(encoding)
+    if new is not None:
+        raise DataError(
+            f"column {new.column!r} contains {new.value!r}, which is not among those given "
+            "or found when the frame was read before; add it, and cache frames that change"
+        )
+    if (after.kinds, after.labels) != (encoding.kinds, encoding.labels):
+        raise DataError("columns or labels have changed their type")
 
 
 COUNT = "part long, error string, rows long"

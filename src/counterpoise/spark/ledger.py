@@ -25,7 +25,7 @@ from counterpoise.spark.dataframes import (
     map_partitions,
     plan_columns,
 )
-from counterpoise.spark.fit import unknown_category_error
+from counterpoise.spark.fit import require_known
 
 CELL = (
     "part long, error string, dropped long, start long, segment string, label string, cell binary"
@@ -87,27 +87,32 @@ def ledger(
         with result.lock() as writer:
             plan = plan_columns(df, writer.encoding.columns)
             encoding = encoder_of(plan, writer.encoding)
-            cells, dropped = _aggregate(plan, replace(writer.metadata, encoding=encoding))
-            writer.learn_cells(cells, encoding, dropped, name)
+            found = _aggregate(plan, replace(writer.metadata, encoding=encoding))
+            cells, dropped, row_hash = found
+            writer.learn_cells(cells, encoding, dropped, name, row_hash)
     except BaseException:
         result.close()
         raise
     return result
 
 
-def _aggregate(plan: Plan, metadata: LedgerMetadata) -> tuple[dict[CellKey, PartialCell], int]:
-    """Return the cells of a frame, and the number of rows with missing values."""
+def _aggregate(
+    plan: Plan, metadata: LedgerMetadata
+) -> tuple[dict[CellKey, PartialCell], int, int | None]:
+    """Return the cells of a frame, the number of rows with missing values, and a hash of the rows.
+
+    There is a hash if a column has many categories.
+    """
     read, large, encoding = plan.read, plan.large, metadata.encoding
 
     def aggregate(part: int, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
         mine = PartialAggregator(metadata)
         for chunk in chunks(batches, *read):
             mine.learn(chunk)
-            if mine.encoding.features != encoding.features:
-                raise unknown_category_error(encoding, mine.encoding)
+            require_known(encoding, mine.encoding)
         mine.flush()
-        if mine.dropped:
-            yield part, mine.dropped, 0, NO_SEGMENT, NO_SEGMENT, b""
+        if mine.dropped or mine.content:
+            yield part, mine.dropped, 0, NO_SEGMENT, NO_SEGMENT, pickle.dumps(mine.content)
         for key, cell in mine.cells.items():
             texts = json.dumps(key.segment), json.dumps(key.label)
             yield part, 0, key.start, *texts, pickle.dumps(cell, protocol=5)
@@ -125,7 +130,11 @@ def _aggregate(plan: Plan, metadata: LedgerMetadata) -> tuple[dict[CellKey, Part
         if row["segment"] != NO_SEGMENT
     }
     order = sorted(found, key=lambda key: (key.start, json.dumps(key[1:])))
-    return {key: found[key] for key in order}, sum(row["dropped"] for row in rows)
+    others = [row for row in rows if row["segment"] == NO_SEGMENT]
+    row_hash = None
+    if encoding.vocabularies:
+        row_hash = sum(pickle.loads(bytes(row["cell"])) for row in others)
+    return {key: found[key] for key in order}, sum(row["dropped"] for row in rows), row_hash
 
 
 def _merge(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:

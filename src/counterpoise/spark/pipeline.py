@@ -29,6 +29,7 @@ from pyspark.ml.util import (
 )
 from pyspark.sql import DataFrame
 
+from counterpoise.encoding.columns import parse_roles
 from counterpoise.engine.parameters import RIDGE_PARAMETERS, parse_ridge_parameters
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
@@ -75,6 +76,8 @@ class BalancedRidge(
         Column of the weights of rows.
     missing : str, default="mean"
         Rule for missing values; see :func:`counterpoise.spark.fit`.
+    columns : dict of str to str, optional
+        Roles of columns, such as ``{"merchant": "many"}``; see :func:`counterpoise.spark.fit`.
     options : dict, optional
         Parameters of BalancedRidgeClassifier.
 
@@ -94,6 +97,9 @@ class BalancedRidge(
     missing: Param[str] = Param(
         Params._dummy(), "missing", "mean, indicate, drop or error", TypeConverters.toString
     )
+    columns: Param[str] = Param(
+        Params._dummy(), "columns", "roles of columns, as JSON", TypeConverters.toString
+    )
     options: Param[str] = Param(
         Params._dummy(), "options", "parameters of the classifier, as JSON", TypeConverters.toString
     )
@@ -109,12 +115,15 @@ class BalancedRidge(
         rawPredictionCol: str = "rawPrediction",
         weightCol: str | None = None,
         missing: str = "mean",
+        columns: dict[str, str] | None = None,
         options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         defaults = plain_options(parse_ridge_parameters().estimator_parameters)
-        self._setDefault(missing="mean", options=json.dumps(defaults))
+        self._setDefault(missing="mean", columns="{}", options=json.dumps(defaults))
         given: dict[str, Any] = dict(vars(self)["_input_kwargs"])
+        if given.get("columns") is not None:
+            given["columns"] = json.dumps(parse_roles(given["columns"]))
         if given.get("options") is not None:
             params = parse_ridge_parameters(**given["options"])
             if isinstance(params.feature_map, FittedMap):
@@ -126,10 +135,13 @@ class BalancedRidge(
         chosen = self.isDefined("inputCols") and self.getInputCols()
         plain = {"feature_map": None, **json.loads(self.getOrDefault("options"))}
         options = options_of(plain, RIDGE_PARAMETERS)
+        roles = json.loads(self.getOrDefault("columns"))
+        if self.isDefined("weightCol"):
+            roles[self.getWeightCol()] = "weight"
         model = fit(
             dataset,
             self.getLabelCol(),
-            {self.getWeightCol(): "weight"} if self.isDefined("weightCol") else None,
+            roles,
             chosen or [self.getFeaturesCol()],
             missing=self.getOrDefault("missing"),
             feature_map=options.pop("feature_map"),

@@ -149,7 +149,8 @@ def _needed_columns(
     """Return the columns that the model needs, and the number of entries of vectors."""
     fields = {field.name: field for field in df.schema.fields}
     columns, vectors = dict[str, Any](), dict[str, int]()
-    for name in dict.fromkeys(f.column for f in encoding.features):
+    learned = [*(f.column for f in encoding.features), *encoding.vocabularies]
+    for name in dict.fromkeys(learned):
         base = name if name in fields else vector_of(name) or name
         if base not in fields:
             raise DataError(

@@ -166,6 +166,7 @@ class ModelSink:
         had_sorted, params = ridge.has_sorted_labels, ridge.params
         if is_fitted:
             ridge.add_features([feature.name for feature in encoding.features])
+            ridge.set_codes(range(len(model.encoding.vocabularies)), encoding.code_columns)
             ridge.set_imputation(MeanImputation.of(*encoding.fill))
             params = replace_parameters(params, feature_map=ridge.state.fixed)
         else:
