@@ -456,9 +456,8 @@ def test_a_package_that_is_not_installed_is_named(run, monkeypatch, package, fil
     towns(["A", "B"], 50, 0).to_csv("one.csv", index=False)
     learn(run, "m.st", "one.csv")
     monkeypatch.setitem(sys.modules, package, None)
-    assert f"needs {'the package onnx' if package == 'onnx' else package}: pip install" in (
-        run("export", "m.st", "-o", file, code=2).err
-    )
+    message = f"{'requires' if package == 'onnx' else 'needs'} {package}: pip install"
+    assert message in run("export", "m.st", "-o", file, code=2).err
 
 
 def test_one_class_is_nothing_to_decide(run):

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -271,3 +272,47 @@ def test_an_error_leaves_the_categories_as_they_were():
     with pytest.raises(ValueError, match="more than memory_limit allows"):
         model.learn_one({"amount": 1.0, "merchant": "new"}, 1)
     assert pickle.dumps(contents()) == before
+
+
+PAIRS = "categories pairs 0 1"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ((0, 0), 1.0, "in another order"),  # the first run
+        ((3, 0), -1.0, "do not exist"),
+        ((3, 1), 2.0, "do not exist"),  # class, then both categories
+        ((3, 2), 1e6, "do not exist"),
+        ((3, 3), 0.5, "do not exist"),
+        ((4, slice(0, 4)), 0.0, "in another order"),
+        ((3, 4), -1.0, "impossible weights"),
+        ((3, 4), 1e6, "impossible weights"),
+    ],
+)
+def test_impossible_pairs_of_an_untrusted_file_are_refused(place, value, message):
+    contents = fit_events(*payments())._contents()
+    pairs = contents.arrays[PAIRS].copy()
+    pairs[place] = value
+    changed = replace(contents, arrays={**contents.arrays, PAIRS: pairs})
+    with pytest.raises(ModelFileError, match=message):
+        BalancedRidgeClassifier._from_contents(changed)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plain: plain[:1],
+        lambda plain: [*plain, ["other", 0, []]],
+        lambda plain: [[plain[0][0], 0, plain[0][2][:-1]], plain[1]],
+        lambda plain: [[plain[0][0], 0, [*plain[0][2][:-1], plain[0][2][0]]], plain[1]],
+        lambda plain: [plain[0], plain[0]],
+        lambda plain: [["merchant", 0, [7]], plain[1]],
+        lambda plain: ["merchant", "device"],
+    ],
+)
+def test_impossible_categories_of_an_untrusted_file_are_refused(change):
+    contents = fit_events(*payments())._contents()
+    lists = {**contents.lists, "categories": change(contents.lists["categories"])}
+    with pytest.raises(ModelFileError, match="categories"):
+        BalancedRidgeClassifier._from_contents(replace(contents, lists=lists))
