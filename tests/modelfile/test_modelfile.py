@@ -679,3 +679,20 @@ def test_a_model_whose_last_categories_have_no_weight_can_be_loaded(tmp_path):
     found = TableClassifier.load(tmp_path / "m.st")
     wanted = model.decision_function(table)
     assert np.array_equal(found.decision_function(table), wanted)
+
+
+@pytest.mark.filterwarnings("ignore::counterpoise.errors.PrecisionWarning")
+def test_a_model_is_saved_after_heavy_rows_with_the_categories_of_light_ones_are_unlearned(
+    tmp_path,
+):
+    rng, n = np.random.default_rng(0), 20_000
+    table = pd.DataFrame({"x": rng.normal(size=n), "y": rng.integers(0, 2, n)})
+    table["shop"] = [f"s{i}" for i in rng.integers(0, 20, n)]
+    table["w"] = rng.random(n) * 1000.0
+    table.loc[table.index[-200:], "w"] = 1e-3
+    model = TableClassifier(BalancedRidgeClassifier(), columns={"shop": "many:5", "w": "weight"})
+    for i in range(0, n, 1000):
+        model.partial_fit(table[i : i + 1000], "y")
+    model.unlearn(table[:-200], "y")
+    model.save(tmp_path / "m.st")
+    assert TableClassifier.load(tmp_path / "m.st").class_count_.sum() == pytest.approx(0.2)

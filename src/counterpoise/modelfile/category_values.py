@@ -24,6 +24,7 @@ from counterpoise.solver.categories import CategoryEffects
 from counterpoise.validation import MAX_ABS_VALUE
 
 MAX_COLUMNS = 1000
+WEIGHT_RTOL = 1e-3  # by which rounding, after removals, makes a weight larger than it can be
 MALFORMED = "malformed categories"
 Arrays = dict[str, Any]
 
@@ -81,7 +82,7 @@ def unpack_categories(
     check_file(
         origin.shape == (d,) and bool((np.abs(origin) <= 4 * MAX_ABS_VALUE).all()), MALFORMED
     )
-    limit = moments.n[:, None] * (1 + 1e-9)
+    limit = moments.n[:, None] * (1 + WEIGHT_RTOL)
     columns = []
     for b in range(count):
         n, sums = arrays[f"n {b}"], arrays[f"sums {b}"]
@@ -116,7 +117,7 @@ def _unpack_pairs(table: Matrix, one: CategoryColumn, two: CategoryColumn) -> Pa
     total = pairs.total()
     last = (1 << PAIR_BITS) - 1
     k, i, j = total.keys >> 2 * PAIR_BITS, (total.keys >> PAIR_BITS) & last, total.keys & last
-    fits = total.weight <= np.minimum(one.n[k, i], two.n[k, j]) * (1 + 1e-9)
+    fits = total.weight <= np.minimum(one.n[k, i], two.n[k, j]) * (1 + WEIGHT_RTOL)
     check_file(bool((weight > 0).all() and fits.all()), "impossible weights of pairs")
     return pairs
 
