@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from counterpoise.tables.event_store import EventStore
 
 NAME = "the model"
+MAX_FREQUENT_SAVE_BYTES = 1 << 26  # of a file: a larger one is saved less often
 SomeChunk = TypeVar("SomeChunk", bound=Chunk)
 
 
@@ -673,13 +674,13 @@ def learn_inputs(
     """Learn the new rows of several inputs, and save the model at intervals and at the end.
 
     ``inputs`` are sources with their names in the records. The model is saved every
-    ``checkpoint_every`` rows, rounded up to complete chunks, and when ``stop`` returns true, which
-    ends the run. ``after_chunk`` gets each learned chunk, with progressive scores of its rows if it
-    ``needs_scores``, and ``before_save`` true if all rows were learned. Return the number of new
-    rows of each input.
+    ``checkpoint_every`` rows, rounded up to complete chunks, less often if the file is large, and
+    when ``stop`` returns true, which ends the run. ``after_chunk`` gets each learned chunk, with
+    progressive scores of its rows if it ``needs_scores``, and ``before_save`` true if all rows were
+    learned. Return the number of new rows of each input.
     """
     new: dict[str, int] = {}
-    unsaved = 0
+    unsaved, size = 0, 0  # rows, and bytes of the file
     records = model.records
     for source, key, former in records.new_inputs(
         inputs, model.encoding, model.path, stop, allow_overlap
@@ -693,10 +694,10 @@ def learn_inputs(
             after_chunk(source, chunk, scored)
             new[key] += chunk.rows
             unsaved += chunk.rows
-            if unsaved >= checkpoint_every:
+            if unsaved >= checkpoint_every * max(1.0, size / MAX_FREQUENT_SAVE_BYTES):
                 before_save(False)
                 model.save()
-                unsaved = 0
+                unsaved, size = 0, os.path.getsize(model.path) if os.path.exists(model.path) else 0
     window, is_over = model.window, not stop()
     before_save(is_over)
     is_changed = is_over and model.finish()
