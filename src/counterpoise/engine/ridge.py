@@ -34,7 +34,7 @@ from counterpoise.solver.attribution import explain
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.solver.mapped_moments import clipped_weight, require_room
 from counterpoise.solver.options import Options
-from counterpoise.solver.scores import Scores
+from counterpoise.solver.scores import NOT_QUADRATIC, Scores
 from counterpoise.stepwise import progressive
 from counterpoise.validation import Names, commit
 
@@ -416,6 +416,8 @@ class RidgeModel(EngineBase):
 
     def set_codes(self, at: Sequence[int], codes: CodeColumns | None) -> None:
         """Set which of the last columns contain codes; column b so far is now column at[b]."""
+        if codes is not None and self.params.options.pooled_rows is not None:
+            raise DataError(NOT_QUADRATIC)
         commit(self, codes=codes, state=self.state.with_codes(at, codes))
 
     @property

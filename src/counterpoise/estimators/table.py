@@ -294,10 +294,11 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         Returns
         -------
         ndarray of shape (n, d)
-            A column for each of :meth:`get_feature_names_out`.
+            A column for each of :meth:`get_feature_names_out`; many categories have none.
         """
         now = self._snapshot()
-        return now._model.estimator.reference_state.impute(now._dense(X))
+        rows = now._dense(X)[:, : len(now._model.encoding.features)]
+        return now._model.estimator.reference_state.impute(rows)
 
     @document_like(BalancedRidgeClassifier.explain)
     def explain(self, X: Any) -> Explanation:
