@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoise import validation
-from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Labels, Matrix, Rows, Vector, one_thread
 from counterpoise.engine.averaging import CachedAverage, ScoreRequest
 from counterpoise.engine.candidates import Candidates
 from counterpoise.engine.parameters import (
@@ -294,7 +294,8 @@ class AutoModel(EngineBase):
             request = ScoreRequest(into, wanted, delay)
         batch = Batch(X, y, w, group_rows, names)
         limit = params.memory_limit
-        self._candidates = before.learn(batch, known, limit, request, calibrate)
+        with one_thread():  # as where candidates are ranked
+            self._candidates = before.learn(batch, known, limit, request, calibrate)
         return np.zeros((0, 1)) if request is None else request.into
 
     def _empty(self, inputs: int, labels: Labels) -> Candidates:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Labels, Matrix, Rows, Vector, one_thread
 from counterpoise.engine.averaging import (
     Average,
     CachedAverage,
@@ -143,7 +143,8 @@ class Candidates:
             for name in self.ranked_names
         ]
         heat = temperature(moments.n)
-        return rank_by_leave_one_out(candidates, self.ridges, self.kept, heat)
+        with one_thread():  # more take several times the processor time, and change the last bits
+            return rank_by_leave_one_out(candidates, self.ridges, self.kept, heat)
 
     def scores(self, link: bool = False) -> Scores:
         """Return the scores of the average, with the link of the best candidate if requested."""
