@@ -6,7 +6,6 @@ from importlib import import_module
 from pathlib import Path
 
 from check_docs import PUBLIC
-from docutils import nodes
 
 ROOT = Path(__file__).parents[2]
 MADE = ROOT / "docs" / "made"
@@ -149,6 +148,8 @@ def without_fonts(app, name, source):
 
 def strip_blocks(app, doctree):
     """Remove the empty line at the end of examples, which doctest needs and readers do not."""
+    from docutils import nodes  # comes with Sphinx, which tests of this module do without
+
     for block in doctree.findall(nodes.literal_block):
         block.rawsource = block.rawsource.rstrip()
         block[:] = [nodes.Text(block.rawsource)]

@@ -67,9 +67,7 @@ def test_public_sets_by_command_line_equal_python(run, tmp_path, name):
     for i in range(0, len(X), 8192):
         rows, labels = X[i : i + 8192], y[i : i + 8192]
         plain.partial_fit(rows, labels)
-        # The first chunk is learned in parts, the later of which are scored before.
-        needed = len(X) if i else max(1, len(rows) // 2)
-        for part in split_rows(i, len(rows), needed):
+        for part in split_rows(i, len(rows)):  # the first chunk is learned in parts
             model.partial_fit(rows[part], labels[part])
     loaded = BalancedRidgeClassifier.load(MODEL)
     np.testing.assert_allclose(loaded.coef_, model.coef_, rtol=1e-12)

@@ -194,6 +194,8 @@ def test_advice_can_be_pasted_into_a_shell(run):
     Path("t.csv").write_text(f"{name},a,y\n{rows}")
     learn = ["learn", "t.csv", "--label", "y", "-m", "m.st"]
     err = run(*learn, code=2).err
-    advice = re.search(r"buckets with (--hash .*), or leave the column out with (--drop .*)", err)
-    assert shlex.split(advice.group(1)) == ["--hash", f"{name}=256"]
-    run(*learn, *shlex.split(advice.group(2)))
+    advice = re.search(
+        r"leave the column out with (--drop .*), or learn all of them with (.*)", err
+    )
+    assert shlex.split(advice.group(2)) == ["--many", name]
+    run(*learn, *shlex.split(advice.group(1)))
