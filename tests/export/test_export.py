@@ -109,28 +109,28 @@ def assert_exports_agree(run, file, types=None):
     assert_odds(table, by_hand(json.loads(run("export", "m.st").out)["probabilities"], scores))
 
 
-def by_hand(told, f):
+def by_hand(exported, f):
     """Compute both probabilities of scores with the numbers of the JSON."""
     g = np.hstack([-f / 2, f / 2]) if f.shape[1] == 1 else np.nan_to_num(f, neginf=0.0)
     found = []
     for kind in ("balanced", "stream"):
-        one = told[kind]
+        one = exported[kind]
         shift = np.array([-np.inf if v is None else v for v in one["shift"]])
         z = one["slope"] * g + shift
         p = np.exp(z - z.max(axis=1, keepdims=True))
-        p = (1 - told["silent"]) * p / p.sum(axis=1, keepdims=True)
-        found.append(p + told["silent"] * np.array(one["base"]))
-    if "curves" not in told:
+        p = (1 - exported["silent"]) * p / p.sum(axis=1, keepdims=True)
+        found.append(p + exported["silent"] * np.array(one["base"]))
+    if "curves" not in exported:
         return found
     p = found[1]
     q = np.zeros_like(p)
-    for k, curve in enumerate(told["curves"]):
+    for k, curve in enumerate(exported["curves"]):
         rest = p[:, 1 - k] if p.shape[1] == 2 else p.sum(axis=1) - p[:, k]
         with np.errstate(divide="ignore"):
             logit = np.clip(np.log(p[:, k]) - np.log(np.maximum(rest, 0)), -50, 50)
         at, z = np.array(curve["at"]), np.array(curve["z"])
         beyond = np.minimum(logit - at[0], 0) + np.maximum(logit - at[-1], 0)
-        q[:, k] = 1 / (1 + np.exp(-(np.interp(logit, at, z) + told["flat"] * beyond)))
+        q[:, k] = 1 / (1 + np.exp(-(np.interp(logit, at, z) + exported["flat"] * beyond)))
     if p.shape[1] == 2:
         q[:, 0] = 1 - q[:, 1]
     found[1] = q / q.sum(axis=1, keepdims=True)
@@ -259,22 +259,22 @@ def test_exports_know_columns_with_many_categories(run, features, missing, class
     frame.loc[500:].to_csv("two.csv", index=False)
     assert_exports_agree(run, "two.csv", {"town": str})
     if features == "linear":
-        told = json.loads(run("export", "m.st").out)
-        assert list(told["categories"]) == ["town", "device"]
+        exported = json.loads(run("export", "m.st").out)
+        assert list(exported["categories"]) == ["town", "device"]
         seen = frame["town"].loc[:499].dropna().unique()
-        assert set(told["categories"]["town"]) == set(seen)
-        assert_scores_by_hand(told, pd.read_csv("two.csv", dtype={"town": str}), run)
+        assert set(exported["categories"]["town"]) == set(seen)
+        assert_scores_by_hand(exported, pd.read_csv("two.csv", dtype={"town": str}), run)
 
 
-def assert_scores_by_hand(told, frame, run):
+def assert_scores_by_hand(exported, frame, run):
     """Compare the scores of predict with those of the coefficients and effects of the JSON."""
-    f = np.zeros((len(frame), len(told["intercept"]))) + told["intercept"]
-    for one in told["features"]:
+    f = np.zeros((len(frame), len(exported["intercept"]))) + exported["intercept"]
+    for one in exported["features"]:
         cells = frame[one["column"]]
         x = cells.isna() if one["kind"] == "missing" else cells == one["value"]
         x = cells.fillna(one.get("blank", 0.0)) if one["kind"] == "number" else x
         f += x.to_numpy(dtype=float)[:, None] * one["weights"]
-    for column, effects in told["categories"].items():
+    for column, effects in exported["categories"].items():
         f += [effects.get(cell, np.zeros(f.shape[1])) for cell in frame[column]]
     scores = scores_in(read_predictions(run, "two.csv"))
     np.testing.assert_allclose(f, scores, rtol=1e-9, atol=1e-9)
@@ -348,16 +348,16 @@ def test_exports_know_dates_and_gaps(run, features, missing):
         numbers[column] = (at - pd.Timestamp(0)) / pd.Timedelta(seconds=1)
     table = assert_onnx_agrees(run, "two.csv", numbers)
     run("export", "m.st", "-o", "m.joblib")
-    pipeline, told = joblib.load("m.joblib"), pd.read_csv("two.csv").drop(columns="target")
+    pipeline, exported = joblib.load("m.joblib"), pd.read_csv("two.csv").drop(columns="target")
     labels, scores = table["prediction"].to_numpy(), scores_in(table)
     if missing == "drop":
         with pytest.raises(ValueError, match="no value in column"):
-            pipeline.predict(told)
-        whole = told.notna().all(axis=1).to_numpy()
-        told, labels, scores = told[whole], labels[whole], scores[whole]
-    np.testing.assert_array_equal(pipeline.predict(told), labels)
-    np.testing.assert_allclose(pipeline.decision_function(told), scores.ravel(), rtol=1e-9)
-    assert pipeline.predict_proba(told).shape == pipeline.predict_stream_proba(told).shape
+            pipeline.predict(exported)
+        whole = exported.notna().all(axis=1).to_numpy()
+        exported, labels, scores = exported[whole], labels[whole], scores[whole]
+    np.testing.assert_array_equal(pipeline.predict(exported), labels)
+    np.testing.assert_allclose(pipeline.decision_function(exported), scores.ravel(), rtol=1e-9)
+    assert pipeline.predict_proba(exported).shape == pipeline.predict_stream_proba(exported).shape
 
 
 @pytest.mark.slow
@@ -497,13 +497,13 @@ def test_densities_in_json_are_the_scores(run, classes):
     learn(run, "m.st", "all.csv", more=["--pooled-rows", "5"])
     found = json.loads(run("export", "m.st").out)
     X = table[[f["column"] for f in found["features"]]].to_numpy()
-    told = found["quadratic"]
-    assert [one["label"] for one in told["densities"]] == found["classes"]
+    exported = found["quadratic"]
+    assert [one["label"] for one in exported["densities"]] == found["classes"]
     q = np.column_stack(
         [
             one["offset"]
-            - 0.5 * (((X - told["anchor"] - one["mean"]) @ one["root"]) ** 2).sum(axis=1)
-            for one in told["densities"]
+            - 0.5 * (((X - exported["anchor"] - one["mean"]) @ one["root"]) ** 2).sum(axis=1)
+            for one in exported["densities"]
         ]
     )
     f = q[:, 1:] - q[:, :1] if classes == 2 else q

@@ -283,13 +283,6 @@ class CategoryMoments:
         """Number of codes of each column."""
         return [column.count for column in self.columns]
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays."""
-        arrays = sum(one.n.nbytes + one.sums.nbytes for one in self.columns)
-        runs = (run for pairs in self.pairs.values() for run in pairs.runs)
-        return arrays + sum(run.keys.nbytes + run.weight.nbytes for run in runs)
-
     def copy(self) -> CategoryMoments:
         """Return an independent copy."""
         columns = tuple(column.copy() for column in self.columns)

@@ -113,14 +113,17 @@ class StackedCategories:
         if len(columns) == 1:
             return cls(n, G, None, ends)
         c, size = n.shape
-        pairs = [sp.csr_array((size, size)) for _ in range(c)]
+        entries: list[list[Any]] = [[] for _ in range(c)]
         for (a, b), weights in categories.pairs.items():
             shape = columns[a].size, columns[b].size
             for k, one in enumerate(weights.of_classes(c, shape)):
-                entries = one.tocoo()
-                row, column = entries.coords[0] + ends[a], entries.coords[1] + ends[b]
-                upper = sp.csr_array((entries.data, (row, column)), shape=(size, size))
-                pairs[k] = pairs[k] + upper + upper.T
+                row, column = one.tocoo().coords
+                both = row + ends[a], column + ends[b]
+                entries[k] += [(one.data, *both), (one.data, *both[::-1])]
+        pairs = []
+        for found in entries:
+            data, row, column = (np.concatenate(part) for part in zip(*found, strict=True))
+            pairs.append(sp.csr_array((data, (row, column)), shape=(size, size)))
         return cls(n, G, pairs, ends)
 
     def column(self, b: int) -> StackedCategories:
@@ -525,8 +528,7 @@ def standard_errors(
         for k in np.flatnonzero(one.a[0]).tolist():
             n, delta = float(one.n[0, k]), one.delta[0, k]
             E = np.zeros((m + 1, m + 1))
-            E[0, 0], E[0, 1:m], E[1:m, 0] = 1.0, delta, delta
-            E[1:m, 1:m] = one.C[0, k] / n / s / s[:, None] + np.outer(delta, delta)
+            E[:m, :m] = _class_moments(one, k)
             Q = np.concatenate([stack.n[k][:, None], stack.G[k]], axis=1) / n
             sign = np.append(np.full(m, -1.0), 1.0)  # φ − U, and + Z
             cross = sign[:, None] * (psi.T @ np.pad(Q, ((0, 0), (0, 1))))
