@@ -63,6 +63,10 @@ class EngineBase:
         """Number of columns of a row that contain codes."""
         return 0 if self.codes is None else self.codes.count
 
+    def learn_few(self, X: Rows, y: Labels) -> bool:
+        """Return False: rows are learned together."""
+        return False
+
     def copy_unfitted(self: Self) -> Self:
         """Return a model with the same parameters that has learned nothing."""
         return type(self)(self.params)
@@ -272,9 +276,7 @@ class RidgeModel(EngineBase):
         ``classes`` are labels to declare. Without ``calibrate`` the rows do not count for
         calibration. ``is_whole`` means that these are all rows, which are cross-fitted.
         """
-        params, is_plain = self.params, weight is None and t is None and classes is None
-        if is_plain and not is_whole and self.state.learn_few(X, y, params.options):
-            return
+        params = self.params
         state, known = self._begin(X.shape[1] - self.code_count, y, classes)
         batch = self.batch(X, y, weight, t, names)
         options = params.options if calibrate and params.options.calibrate else None
@@ -288,6 +290,11 @@ class RidgeModel(EngineBase):
             hash_rows = partial(named_hashes, names=places, fill=fill)
             state = state.cross_fit(lambda: [batch], hash_rows, options, limit)
         self.state = state
+
+    def learn_few(self, X: Rows, y: Labels) -> bool:
+        """Learn few rows one by one, if possible; return whether it is."""
+        is_own = type(self).learn is RidgeModel.learn  # and not an engine that learns otherwise
+        return is_own and self.state.learn_few(X, y, self.params.options)
 
     def progressive_scores(
         self,

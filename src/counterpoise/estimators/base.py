@@ -162,7 +162,9 @@ class EstimatorBase(SaveLoadMixin, ScoreClassifier, Generic[E]):
         array_validation.require_y(self, y)
         rows, target = array_validation.rows(self, X, y, not engine.is_fitted, least=least)
         names, was_sorted = self.__dict__.get("feature_names_in_"), engine.has_sorted_labels
-        engine.learn(rows, target, sample_weight, t, classes, names, is_whole=is_whole)
+        is_plain = sample_weight is None and t is None and classes is None and not is_whole
+        if not (is_plain and engine.learn_few(rows, target)):
+            engine.learn(rows, target, sample_weight, t, classes, names, is_whole=is_whole)
         if engine.has_sorted_labels and not was_sorted:
             warn_sorted_labels(stacklevel=5)
 

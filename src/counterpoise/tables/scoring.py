@@ -11,6 +11,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -133,6 +134,7 @@ MAX_WINDOW_VALUES = 40_000  # with many classes there are fewer scores
 SAMPLED_PARTS = 8  # of which one is scored once the window is full
 MIN_INTERVAL_CHUNKS = 3  # of the longest interval between boundaries of scoring
 FIRST_PART_ROWS = 16  # that no model can score
+MAX_SPLIT_ROWS = 128  # of a chunk that is learned in the same parts, whether all are scored or not
 
 
 class ScoredRows(NamedTuple):
@@ -167,7 +169,9 @@ def scored_parts(
         step = max(1, SAMPLED_PARTS * n // max(n, interval))
     if interval and before < n:
         needed = max(1, min(MAX_RECENT_SCORES, after // 2))
-    for part in split_rows(before, n):
+    # So that scores change no bit of what small chunks add up to.
+    is_split = needs_all or n <= MAX_SPLIT_ROWS
+    for part in split_rows(before, n, n if is_split else needed):
         some = rows if part == slice(0, n) else select_rows(rows, part)
         found: list[ScoredRows] = []
         classes = len(model.labels)
@@ -203,16 +207,17 @@ def scoring_interval(before: int, after: int, chunk_rows: int, pace: int) -> int
     return interval if is_first or after - before > left else 0
 
 
-def split_rows(before: int, n: int) -> Iterator[slice]:
+def split_rows(before: int, n: int, needed: int) -> Iterator[slice]:
     """Yield the parts in which n rows are learned after ``before`` rows.
 
-    Each is at most as long as all rows before it, whether its rows are scored or not: so scores
-    change no bit of what is learned.
+    Each is at most as long as all rows before it. All rows before the last ``needed`` ones are one
+    part, because their scores are not used.
     """
-    end = 0
-    while end < n:
-        start, end = end, min(n, end + max(before + end, FIRST_PART_ROWS))
-        yield slice(start, end)
+    ends = [0]
+    while ends[-1] < n:
+        ends.append(min(n, ends[-1] + max(before + ends[-1], FIRST_PART_ROWS)))
+    cuts = [end for end, after in pairwise(ends) if end and after > n - needed]
+    yield from (slice(*pair) for pair in pairwise([0, *cuts, n]))
 
 
 def max_scores(problems: int) -> int:
