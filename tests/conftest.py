@@ -64,6 +64,15 @@ def start(forks, tmp_path):
     return call
 
 
+@pytest.fixture(scope="session")
+def postgres():
+    """Start a PostgreSQL server of this worker; skip the test where there is none."""
+    from postgres import postgres_server  # not on Windows
+
+    with postgres_server() as server:
+        yield server
+
+
 # Distribution to workers
 
 
@@ -100,7 +109,7 @@ left_out = collections.Counter()
 def pytest_collection_modifyitems(items):
     seen = set()
     for item in items:
-        starts_programs = "forks" in getattr(item, "fixturenames", ())
+        starts_programs = not {"forks", "postgres"}.isdisjoint(getattr(item, "fixturenames", ()))
         if starts_programs or item.path.as_posix().endswith(SLOW_EXAMPLES):
             item.add_marker("slow")
         name = item.nodeid.split("[")[0]
