@@ -1,10 +1,10 @@
-"""Types of arrays, threads of products, and labels concatenated without rounding."""
+"""Types of arrays, shared values, threads of products, and labels concatenated without rounding."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,17 @@ Labels = NDArray[Any]
 Flags = NDArray[np.bool_]
 Rows = Any  # a C-ordered float64 matrix, or a CSR one
 Counts = NDArray[np.int64]
+SomeValue = TypeVar("SomeValue")
+
+
+class Value:
+    """Object that never changes, except for its caches, so that copies share it.
+
+    A copy of its attributes could fail while another thread fills a cache.
+    """
+
+    def __deepcopy__(self: SomeValue, memo: dict[int, Any]) -> SomeValue:
+        return self
 
 
 def scatters(c: int, d: int) -> NDArray[np.float64]:

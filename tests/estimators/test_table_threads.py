@@ -1,5 +1,6 @@
 """Threads: frames are read in the thread of the caller, and a prediction has one snapshot."""
 
+import copy
 import sqlite3
 import threading
 
@@ -98,6 +99,13 @@ def test_a_prediction_has_one_snapshot_while_another_thread_learns(kind, call):
     assert learned.is_set()
     np.testing.assert_array_equal(found, expected)
     assert len(model.feature_columns_) > len(set(rows["town"])) + 1
+
+
+def test_a_copy_shares_the_values_whose_caches_a_prediction_fills():
+    model = TableClassifier().fit(payments(), "y")._model
+    other = copy.deepcopy(model)
+    assert other.encoding is model.encoding
+    assert other.estimator is not model.estimator
 
 
 @pytest.mark.slow

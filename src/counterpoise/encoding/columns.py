@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from counterpoise.arrays import Value
 from counterpoise.errors import DataError
 
 SINGLE_ROLES = ("weight", "timestamp")  # at most one column has such a role
@@ -78,7 +79,7 @@ def by_option(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Columns:
+class Columns(Value):
     """Settings of the columns of a table."""
 
     label: str  # column of the labels

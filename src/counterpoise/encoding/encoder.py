@@ -19,7 +19,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector
+from counterpoise.arrays import Counts, Flags, Labels, Rows, Value, Vector
 from counterpoise.encoding import cell_parsing, column_values
 from counterpoise.encoding.columns import MANY_CATEGORIES, Columns, Feature
 from counterpoise.encoding.kinds import KINDS, ColumnBlock
@@ -145,7 +145,7 @@ class EncodedChunk(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnEncoder:
+class ColumnEncoder(Value):
     """Kinds and features of the columns that were seen so far."""
 
     columns: Columns  # settings of the user

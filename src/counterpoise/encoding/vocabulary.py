@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
@@ -10,6 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.moments.categories import MAX_CODES
+
+
+_GROWTH = threading.Lock()  # of a list that vocabularies share
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,20 +48,21 @@ class Vocabulary:
 
     def learn(self, values: Sequence[str]) -> tuple[Vocabulary, NDArray[np.float64]]:
         """Return the vocabulary with these values, all different, and the code of each."""
-        is_last = self.size == len(self._values)
-        known, shared = self._codes, self._values
-        if not is_last:  # a later vocabulary has the list and its codes
-            known, shared = self._own_codes(), self.values
-        codes = np.fromiter(map(known.get, values, repeat(0)), np.float64, len(values))
-        at = np.flatnonzero(codes == 0.0)
-        if not len(at):
-            return self, codes
-        size = self.size + len(at)
-        codes[at] = np.arange(self.size + 1, size + 1)
-        new = [values[j] for j in at.tolist()]
-        known.update(zip(new, range(self.size + 1, size + 1), strict=True))
-        shared.extend(new)
-        return Vocabulary(self.rows, size, shared, known), codes
+        with _GROWTH:  # copies of a model may learn in several threads
+            is_last = self.size == len(self._values)
+            known, shared = self._codes, self._values
+            if not is_last:  # a later vocabulary has the list and its codes
+                known, shared = self._own_codes(), self.values
+            codes = np.fromiter(map(known.get, values, repeat(0)), np.float64, len(values))
+            at = np.flatnonzero(codes == 0.0)
+            if not len(at):
+                return self, codes
+            size = self.size + len(at)
+            codes[at] = np.arange(self.size + 1, size + 1)
+            new = [values[j] for j in at.tolist()]
+            known.update(zip(new, range(self.size + 1, size + 1), strict=True))
+            shared.extend(new)
+            return Vocabulary(self.rows, size, shared, known), codes
 
     def _own_codes(self) -> dict[str, int]:
         return {value: code for code, value in enumerate(self.values, 1)}

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoise.arrays import Flags, Labels, Matrix, Vector
+from counterpoise.arrays import Flags, Labels, Matrix, Value, Vector
 from counterpoise.feature_maps.base import Map, MapUnion
 from counterpoise.feature_maps.kernel_maps import Landmarks, RandomFourier
 from counterpoise.feature_maps.piecewise import Hinges, Ranks, Steps
@@ -109,7 +109,7 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
-class FittedMap:
+class FittedMap(Value):
     """Scaling and map, as a function of the row.
 
     A feature is replaced by (x − mean)/deviation, clipped at ±10, and then the row is mapped. A

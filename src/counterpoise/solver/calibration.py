@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Flags, Labels, Matrix, Vector, concatenate_labels
+from counterpoise.arrays import Flags, Labels, Matrix, Value, Vector, concatenate_labels
 
 SMOOTHNESS_PENALTY = 0.5  # benchmarks/proofs/probability.py
 LEVEL, SLOPE = 1.0, 0.5  # σ_a and σ_c
@@ -25,7 +25,7 @@ MAX_LOGIT = 700.0
 
 
 @dataclass(frozen=True, eq=False)
-class CalibrationCurve:
+class CalibrationCurve(Value):
     """Corrected logarithms of odds as a function of those that were predicted."""
 
     at: Vector  # (m,) logarithms of odds, increasing
@@ -145,7 +145,7 @@ Counts = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration:
+class Calibration(Value):
     """Counts of rows scored before they were learned, by label: a value."""
 
     labels: Labels  # (c,) classes that were predicted, in any order

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise import validation
+from counterpoise.arrays import Value
 from counterpoise.moments.decay import Decay, HalfLife
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.class_weights import ClassFactors, ClassWeight
@@ -21,7 +22,7 @@ MIN_ROWS_BEFORE_SPELLING_WARNING = 20.0  # the same, if an occurred label is spe
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Value):
     """Options of the solver, as :class:`~counterpoise.BalancedRidgeClassifier` describes them."""
 
     ridge: float | str = "auto"
