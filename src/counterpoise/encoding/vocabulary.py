@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from counterpoise.moments.categories import MAX_CODES
 
-
 _GROWTH = threading.Lock()  # of a list that vocabularies share
 
 
