@@ -18,11 +18,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from counterpoise.evaluate.rank_tests import wilcoxon_holm
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one process per core, one thread per process
 
 import numpy as np
 from joblib import Parallel, delayed
-from paper.rank_tests import wilcoxon_holm
 from threadpoolctl import threadpool_limits
 
 from benchmarks import report

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from counterpoise.evaluate.rank_tests import RankComparison, wilcoxon_holm, wilcoxon_p
+
 from . import acog, confounds, tables, tuned
 from .assessments import (
     FAILS,
@@ -28,7 +30,6 @@ from .orders import LOW, STOCHASTIC, fitting
 from .orders import averages as order_averages
 from .orders import stochastic as stochastic_orders
 from .protocol import RULES
-from .rank_tests import Comparison, p_values, wilcoxon_holm, wilcoxon_p
 from .table3 import Cell, averages, cells, comparable, match_protocols, misses
 
 CRITERION = """Not decided: parameters are picked by the progressive G-mean, which counts the rows
@@ -403,14 +404,14 @@ def pairs(
 
 
 def _approximate(
-    settings: Settings, held: Comparison, told: Comparison, p: dict[str, dict[str, float]]
+    settings: Settings, held: RankComparison, told: RankComparison, p: dict[str, dict[str, float]]
 ) -> Claim:
-    def difference_of_ranks(c: Comparison) -> float:
+    def difference_of_ranks(c: RankComparison) -> float:
         return c.average["AR-RLS"] - c.average["NR-RLS"]
 
-    def p_of_ranks(c: Comparison) -> float:
+    def p_of_ranks(c: RankComparison) -> float:
         one, other = c.names.index("NR-RLS"), c.names.index("AR-RLS")
-        return float(p_values(c.ranks)[one, other])
+        return float(c.nemenyi_p[one, other])
 
     g = confounds.read(settings)
     matched = confounds.matched_at_paper_b(g).values()

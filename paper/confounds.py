@@ -14,13 +14,13 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from counterpoise import online
 from counterpoise.arrays import Vector
+from counterpoise.evaluate.rank_tests import wilcoxon_p
 
 from . import tables
 from .datasets import SETS, load
 from .jobs import Settings, run
 from .methods import METHODS, STAND_INS, TABLE_3
 from .protocol import Fold, fold, g_mean
-from .rank_tests import wilcoxon_p
 
 NR, AR, RLS = "NR-RLS", "AR-RLS", "RLS"
 PAPER_B = 1e-4

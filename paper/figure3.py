@@ -5,13 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.evaluate import plots
+from counterpoise.evaluate.plots import plot_ranks
+from counterpoise.evaluate.rank_tests import (
+    RankComparison,
+    compare_ranks,
+    critical_difference,
+    similar_groups,
+)
 
 from . import tables
 from .datasets import SETS
 from .jobs import Settings
 from .methods import STAND_INS, TABLE_3, TABLE_4
 from .protocol import RULES
-from .rank_tests import Comparison, compare, critical_difference, groups, plot_comparison
 from .table3 import cells
 from .table4 import read
 
@@ -39,15 +45,15 @@ def printed_times() -> tuple[np.ndarray, list[str]]:
     return np.array([[told[no, m] for m in names] for no in sorted({no for no, _ in told})]), names
 
 
-def comparisons(settings: Settings) -> dict[str, Comparison]:
+def comparisons(settings: Settings) -> dict[str, RankComparison]:
     """All comparisons, by title."""
     found = cells(settings)
     every = list(dict.fromkeys(c.name for c in found.values()))
     same = [name for name in every if SETS[name].number not in STAND_INS]
 
-    def by(rules: dict[str, str], names: list[str]) -> Comparison:
+    def by(rules: dict[str, str], names: list[str]) -> RankComparison:
         means = [[found[rules[m], n, m].mean for m in TABLE_3] for n in names]
-        return compare(np.array(means), TABLE_3, "high")
+        return compare_ranks(np.array(means), TABLE_3, "high")
 
     held, progressive = (dict.fromkeys(TABLE_3, rule) for rule in RULES)
     mixed = {m: RULES[m in PROGRESSIVE] for m in TABLE_3}
@@ -55,14 +61,14 @@ def comparisons(settings: Settings) -> dict[str, Comparison]:
     seconds = np.array([[times[n][m] for m in TABLE_4] for n in every])
     told, told_names = printed_times()
     return {
-        "gmean-printed": compare(printed_ranks(), TABLE_3, "low"),
+        "gmean-printed": compare_ranks(printed_ranks(), TABLE_3, "low"),
         "gmean-held-out": by(held, same),
         "gmean-held-out-all": by(held, every),
         "gmean-progressive": by(progressive, same),
         "gmean-progressive-all": by(progressive, every),
         "gmean-mixed": by(mixed, same),
-        "time-printed": compare(told, told_names, "low"),
-        "time": compare(seconds, TABLE_4, "low"),
+        "time-printed": compare_ranks(told, told_names, "low"),
+        "time": compare_ranks(seconds, TABLE_4, "low"),
     }
 
 
@@ -81,7 +87,7 @@ TITLES = {
 def nine_names() -> list[list[str]]:
     """Groups of the printed ranks if IR-RLS and NR-RLS were two names of the same rank."""
     mean = dict(zip(TABLE_3, printed_ranks().mean(axis=0).tolist(), strict=True))
-    return groups({**mean, "IR-RLS": mean["NR-RLS"]}, critical_difference(9, 31))
+    return similar_groups({**mean, "IR-RLS": mean["NR-RLS"]}, critical_difference(9, 31))
 
 
 def line(found: list[list[str]]) -> str:
@@ -96,7 +102,7 @@ def stage(settings: Settings) -> None:
     for key, one in found.items():
         test = [f"{one.difference:.4f}", f"{one.statistic:.4f}", f"{one.p:.4g}"]
         rows += [[key, name, f"{rank:.4f}", *test] for name, rank in one.average.items()]
-        made = plot_comparison(one, TITLES[key])
+        made = plot_ranks(one, TITLES[key])
         tables.write(settings.figures / f"difference-{key}.svg", plots.svg(made))
         ranks = ", ".join(f"{name} {rank:.2f}" for name, rank in one.average.items())
         parts.append(f"""## {TITLES[key].capitalize()}

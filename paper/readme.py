@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterpoise.evaluate.rank_tests import RankComparison
+
 from . import acog, confounds, readings, tables, tuned
 from .assessments import format_values, names, p_of, sort_values
 from .claims_accuracy import pairs
@@ -13,7 +15,6 @@ from .figure3 import PRINTED_A, comparisons
 from .jobs import Settings
 from .methods import EXACT, ROUNDING, STAND_INS, TABLE_3
 from .protocol import RULES
-from .rank_tests import Comparison
 from .table3 import Cell, averages, cells, comparable, disagreement, match_protocols, misses
 from .table4 import read
 
@@ -193,7 +194,7 @@ more than two standard errors below the printed mean: {lower}. And the ranks abo
     return "\n\n".join(part for part in parts if part)
 
 
-def _describe_mixed_rules(settings: Settings, found: Cells, one: Comparison) -> str:
+def _describe_mixed_rules(settings: Settings, found: Cells, one: RankComparison) -> str:
     looks = match_protocols(found)
     clear = [m for m, look in looks.items() if look.progressive and m != "ACOG"]
     fits = acog.fit(settings)

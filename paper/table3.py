@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from counterpoise.evaluate.rank_tests import compare_ranks, wilcoxon_p
+
 from . import gmeans, tables
 from .assessments import LEVEL
 from .datasets import SETS
 from .jobs import Settings
 from .methods import EXACT, LARGE, ROUNDING, SIX, SMALL_SET_ROWS, STAND_INS, TABLE_3
 from .protocol import RULES
-from .rank_tests import compare, wilcoxon_p
 
 FLOOR = 0.0005  # of a standard error: means are printed to three decimals
 
@@ -60,7 +61,7 @@ def cells(settings: Settings) -> dict[tuple[str, str, str], Cell]:
     result = {}
     for rule, by_set in gmeans.read(settings).items():
         means = np.array([[v[m].mean() for m in TABLE_3] for v in by_set.values()])
-        ranks = compare(means, TABLE_3, "high").ranks
+        ranks = compare_ranks(means, TABLE_3, "high").ranks
         for i, (name, values) in enumerate(by_set.items()):
             for j, method in enumerate(TABLE_3):
                 v = values[method]

@@ -7,7 +7,6 @@ rows again, and ``--missing`` what has no result; all other results are kept.
 import numpy as np
 from paper import datasets
 from paper.protocol import Fold, evaluate_fold
-from paper.rank_tests import wilcoxon_p
 from river import forest, tree
 from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -16,6 +15,7 @@ from benchmarks.learners import GRID, choose, doubling, events, g_mean, progress
 from benchmarks.study import Study, main, recalls
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.engine.parameters import CANDIDATES
+from counterpoise.evaluate.rank_tests import wilcoxon_p
 
 CUT = ("averaging", "linear", "SVC, grid", "Logistic, cut", "HistGB, cut", "RF, cut", "balanced RF")
 COMPARED = (

@@ -36,12 +36,13 @@ from paper.datasets import SETS, load
 from paper.jobs import QUICK
 from paper.methods import FAMILY, METHODS, TABLE_3, TABLE_4
 from paper.protocol import Fold, fold, g_mean
-from paper.rank_tests import compare, plot_comparison
 from paper.times import TIMED_TABLES
 from scipy.optimize import minimize_scalar
 
 from counterpoise import online
 from counterpoise.evaluate import plots
+from counterpoise.evaluate.plots import plot_ranks
+from counterpoise.evaluate.rank_tests import compare_ranks
 
 # One worker for all: they share a quick run.
 pytestmark = [pytest.mark.xdist_group("paper"), pytest.mark.slow]
@@ -104,7 +105,7 @@ def test_the_printed_averages_follow_from_the_printed_rows():
 
 
 def test_the_printed_groups_follow_from_the_printed_ranks_with_eight_names():
-    found = figure3.compare(figure3.printed_ranks(), TABLE_3, "low")
+    found = figure3.compare_ranks(figure3.printed_ranks(), TABLE_3, "low")
     assert found.groups == figure3.PRINTED_A
     assert figure3.nine_names() != figure3.PRINTED_A
     assert "ACOG" in TABLE_4
@@ -409,9 +410,9 @@ def test_legends_and_ticks_of_figure_2_stand_apart_and_inside(name):
 
 def test_a_diagram_of_differences_has_a_title_and_a_ruler():
     rng = np.random.default_rng(0)
-    found = compare(rng.random((30, 8)) + np.arange(8) / 8, TABLE_3, "high")
+    found = compare_ranks(rng.random((30, 8)) + np.arange(8) / 8, TABLE_3, "high")
     longest = max(figure3.TITLES.values(), key=len)
-    made = plot_comparison(found, longest)
+    made = plot_ranks(found, longest)
     axes = made.axes[0]
     made.draw_without_rendering()
     for text in (axes.title, *axes.texts):

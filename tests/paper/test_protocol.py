@@ -2,21 +2,10 @@
 
 import numpy as np
 import pytest
-import scikit_posthocs
 from hypothesis import given
 from hypothesis import strategies as st
 from imblearn.metrics import geometric_mean_score
 from paper.protocol import RULES, evaluate_fold, fold, folds, g_mean, halves, scale_features
-from paper.rank_tests import (
-    compare,
-    critical_difference,
-    groups,
-    p_values,
-    plot_comparison,
-    wilcoxon_holm,
-    wilcoxon_p,
-)
-from scipy import stats
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.online import IRRLS, LS, NRRLS, RLS, TER, Perceptron
@@ -107,77 +96,3 @@ def test_both_rules_are_what_they_say():
     found = evaluate_fold(Perceptron(), one)
     assert found[RULES[0]] == g_mean(one.y_test, model.decision_function(one.X_test))
     assert found[RULES[1]] == g_mean(one.y, np.array(before))
-
-
-@pytest.mark.slow
-@given(st.integers(0, 10_000), st.integers(3, 8), st.integers(4, 31))
-def test_friedman_is_scipys_and_nemenyi_is_scikit_posthocs(seed, k, n):
-    values = np.random.default_rng(seed).random((n, k)).round(1)  # with ties
-    names = [str(j) for j in range(k)]
-    found = compare(values, names, "high")
-    theirs = stats.friedmanchisquare(*values.T)
-    if np.isfinite(theirs.statistic):
-        assert found.statistic == pytest.approx(theirs.statistic, rel=1e-12)
-        assert found.p == pytest.approx(theirs.pvalue, rel=1e-9)
-    # Their p-values follow the critical difference: below 0.05 if and only if ranks differ more.
-    p = scikit_posthocs.posthoc_nemenyi_friedman(values).to_numpy()
-    assert np.allclose(p, p_values(values))
-    mean = found.ranks.mean(axis=0)
-    apart = np.abs(np.subtract.outer(mean, mean))
-    clear = np.abs(apart - found.difference) > 1e-6
-    assert ((p < 0.05) == (apart > found.difference))[clear].all()
-
-
-def test_the_critical_difference_is_the_tabled_one():
-    # Demšar 2006, table 5: q of 0.05 for 2 to 10 classifiers.
-    tabled = [1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164]
-    for k, q in enumerate(tabled, 2):
-        assert critical_difference(k, 31) == pytest.approx(q * np.sqrt(k * (k + 1) / 186), abs=5e-4)
-
-
-def test_low_is_the_mirror_of_high():
-    values = RNG.random((9, 4))
-    high, low = compare(values, list("abcd"), "high"), compare(-values, list("abcd"), "low")
-    assert high.average == low.average
-    with pytest.raises(ValueError, match="best must be"):
-        compare(values, list("abcd"), "best")
-    with pytest.raises(ValueError, match="three methods"):
-        compare(values[:, :2], ["a", "b"], "high")
-    for names in (["a", "b"], list("abca")):
-        with pytest.raises(ValueError, match="different names"):
-            compare(values, names, "high")
-    with pytest.raises(ValueError, match="not finite"):
-        compare(values * np.nan, list("abcd"), "low")
-
-
-def test_groups_are_maximal_and_have_two_at_least():
-    assert groups({"a": 1.0, "b": 1.5, "c": 2.4, "d": 5.0}, 1.0) == [["a", "b"], ["b", "c"]]
-    assert groups({"a": 1.0, "b": 1.5, "c": 1.9}, 1.0) == [["a", "b", "c"]]
-    assert groups({"a": 1.0, "b": 3.0}, 1.0) == []
-
-
-def test_the_diagram_names_everybody_and_its_difference():
-    found = compare(RNG.random((9, 4)), ["RLS", "NR-RLS", "PE", "CW"], "high")
-    axes = plot_comparison(found).axes[0]
-    text = " ".join(t.get_text() for t in axes.texts) + axes.get_title()
-    assert all(name in text for name in found.names)
-    assert f"{found.difference:.3f}" in text
-
-
-def test_pairs_are_wilcoxons_and_corrected_step_by_step():
-    rng = np.random.default_rng(0)
-    values = rng.random((30, 5)) - np.array([0.0, 0.05, 0.1, 0.3, 0.0])
-    names = list("abcde")
-    bare = {m: stats.wilcoxon(values[:, 0], values[:, j]).pvalue for j, m in enumerate(names) if j}
-    found = wilcoxon_holm(values, names, "a")
-    assert list(found) == sorted(bare, key=bare.get)
-    # Holm: from the smallest on, until one is not below α divided by how many are left.
-    for alpha in (0.001, 0.01, 0.05, 0.2, 0.5):
-        rejected = []
-        for i, m in enumerate(sorted(bare, key=bare.get)):
-            if (len(bare) - i) * bare[m] >= alpha:
-                break
-            rejected.append(m)
-        assert [m for m, p in found.items() if p < alpha] == rejected
-    assert wilcoxon_p(values[:, 0], values[:, 0]) == 1.0
-    assert max(found.values()) <= 1.0

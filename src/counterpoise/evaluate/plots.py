@@ -15,6 +15,7 @@ import numpy as np
 from counterpoise.arrays import Labels, Vector
 from counterpoise.evaluate.cost_curve import CostCurve, Reliability
 from counterpoise.evaluate.metrics import CUSTOM_METHOD, MAIN_METHOD, Ranking, Result
+from counterpoise.evaluate.rank_tests import RankComparison
 from counterpoise.explanation import CLASS_COLORS, bar_chart
 from counterpoise.explanation import figure as figure  # the reports of ledgers use it, too
 from counterpoise.explanation import short as short
@@ -379,4 +380,66 @@ def plot_time_per_row(results: list[Result]) -> Figure:
         axes.annotate(f" {value:.3g}", (value, i), fontsize=8, va="center")
     axes.set(xscale="log", xlabel="microseconds per row, to predict and to learn")
     axes.set_xlim(min(values) / 2, max(values) * 2.5)
+    return made
+
+
+def plot_ranks(found: RankComparison, title: str = "") -> Figure:
+    """Plot average ranks on a scale, and connect methods that do not differ significantly.
+
+    A ruler above the scale is as long as the critical difference.
+
+    Parameters
+    ----------
+    found : RankComparison
+        The result of ``compare_ranks``.
+    title : str, default=""
+        Title of the plot.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate import compare_ranks, plot_ranks
+    >>> values = np.random.default_rng(0).random((20, 3)) + [0.0, 0.1, 0.5]
+    >>> len(plot_ranks(compare_ranks(values, ["a", "b", "c"])).axes)
+    1
+    """
+    average = found.average
+    names, k = list(average), len(average)
+    left = names[: (k + 1) // 2]  # the better half; the other half stands on the right
+    bars = found.groups
+    step, bar = 1.0, 0.45  # heights of a line of text and of a bar
+    depth = bar * (len(bars) + 1)
+    height = depth + step * len(left)
+    made = Figure(figsize=(6.4, 1.3 + 0.26 * height), layout="constrained")
+    axes = made.add_subplot()
+    axes.set_axis_off()
+    axes.set(xlim=(0.0, k + 1.0), ylim=(height + 0.4, -2.6))
+    axes.plot([1, k], [0, 0], color="black", linewidth=1.2)
+    for rank in range(1, k + 1):
+        axes.plot([rank, rank], [-0.22, 0], color="black", linewidth=1.2)
+        axes.text(rank, -0.35, str(rank), ha="center", va="bottom", fontsize=9)
+    axes.plot([1, 1 + found.difference], [-1.7, -1.7], color="#D55E00", linewidth=2, label="ruler")
+    for end in (1, 1 + found.difference):
+        axes.plot([end, end], [-1.9, -1.5], color="#D55E00", linewidth=2)
+    axes.text(
+        1.12 + found.difference, -1.7, f"critical difference {found.difference:.3f}",
+        va="center", fontsize=9, color="#D55E00",
+    )  # fmt: skip
+    for i, group in enumerate(bars):
+        ends = [average[group[0]] - 0.04, average[group[-1]] + 0.04]
+        axes.plot(ends, [bar * (i + 1)] * 2, color="#444444", linewidth=3, solid_capstyle="butt")
+    for i, name in enumerate(names):
+        first = name in left
+        y = depth + step * (i + 0.5 if first else k - i - 0.5)
+        side, align = (0.72, "right") if first else (k + 0.28, "left")
+        colour = style(name)["color"]
+        axes.plot([average[name]] * 2 + [side], [0, y, y], color=colour, linewidth=1.1)
+        text = f"{name}  {average[name]:.2f}" if first else f"{average[name]:.2f}  {name}"
+        axes.text(side + (-0.06 if first else 0.06), y, text, ha=align, va="center", fontsize=9)
+    words = "average ranks, 1 is best"
+    axes.set_title(f"{title}\n{words}" if title else words, fontsize=10)
     return made
