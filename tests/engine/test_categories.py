@@ -12,6 +12,7 @@ from counterpoise.engine.ridge import RidgeModel
 from counterpoise.errors import DataError, UnknownRowsError
 from counterpoise.moments.categories import CodeColumns
 from counterpoise.solver import categories as solver
+from counterpoise.solver import stacked_categories
 from counterpoise.solver.scores import build_problem
 
 SIZES = [(300,), (30, 15), (30, 15, 8)]
@@ -222,7 +223,7 @@ def test_large_systems_are_solved_by_conjugate_gradients(monkeypatch):
     Z, y = rows_with_codes(3000, sizes)
     exact = learn_rows(Z, y, sizes, [5.0, 2.0, 1.0])
     expected = exact.scores().of(Z)
-    monkeypatch.setattr(solver, "MAX_FACTORIZED", 10)
+    monkeypatch.setattr(stacked_categories, "MAX_FACTORIZED", 10)
     found = learn_rows(Z, y, sizes, [5.0, 2.0, 1.0]).scores()
     assert np.abs(found.of(Z) - expected).max() < 1e-11
     # The link has traces that are estimates: their error is far below that of the link.

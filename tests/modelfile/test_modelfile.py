@@ -144,6 +144,20 @@ def test_the_file_is_as_the_document_says():
     assert tensors["n"].tolist() == tensors["N"].tolist()
 
 
+def test_the_layout_is_that_of_the_safetensors_library(tmp_path):
+    text = {
+        "name": ["a", "b", "\u00e4", "b"],
+        "other": ["x", "y", "x", "x"],
+        "amount": [1, 2, 4, 3],
+    }
+    columns = {"name": "many", "other": "many"}
+    TableClassifier(columns=columns).fit(pd.DataFrame(text), [0, 1, 1, 0]).save(tmp_path / "m")
+    for data in (to_bytes(small()._contents()), (tmp_path / "m").read_bytes()):
+        length = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + length])["__metadata__"]
+        assert safetensors.numpy.save(safetensors.numpy.load(data), metadata) == data
+
+
 def test_an_unfitted_model_cannot_be_saved(tmp_path):
     with pytest.raises(ValueError, match="is not fitted yet"):
         BalancedRidgeClassifier().save(tmp_path / "m")

@@ -274,28 +274,47 @@ def test_an_error_leaves_the_categories_as_they_were():
     assert pickle.dumps(contents()) == before
 
 
-PAIRS = "categories pairs 0 1"
+PAIRS, PAIR_WEIGHTS = "categories pairs 0 1 0", "categories weights 0 1 0"
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "message"),
+    ("name", "place", "value", "message"),
     [
-        ((0, 0), 1.0, "in another order"),  # the first run
-        ((3, 0), -1.0, "do not exist"),
-        ((3, 1), 2.0, "do not exist"),  # class, then both categories
-        ((3, 2), 1e6, "do not exist"),
-        ((3, 3), 0.5, "do not exist"),
-        ((4, slice(0, 4)), 0.0, "in another order"),
-        ((3, 4), -1.0, "impossible weights"),
-        ((3, 4), 1e6, "impossible weights"),
+        (PAIRS, 0, -1, "do not exist"),
+        (PAIRS, -1, 2 << 52, "do not exist"),  # class, then both categories
+        (PAIRS, -1, (1 << 52) + (10**6 << 26), "do not exist"),
+        (PAIRS, -1, (1 << 52) + 10**6, "do not exist"),
+        (PAIRS, 4, 0, "in another order"),
+        (PAIRS, slice(None, None, -1), None, "in another order"),
+        (PAIR_WEIGHTS, 3, -1.0, "impossible weights"),
+        (PAIR_WEIGHTS, 3, 0.0, "impossible weights"),
+        (PAIR_WEIGHTS, 3, 1e6, "impossible weights"),
     ],
 )
-def test_impossible_pairs_of_an_untrusted_file_are_refused(place, value, message):
+def test_impossible_pairs_of_an_untrusted_file_are_refused(name, place, value, message):
     contents = fit_events(*payments())._contents()
-    pairs = contents.arrays[PAIRS].copy()
-    pairs[place] = value
-    changed = replace(contents, arrays={**contents.arrays, PAIRS: pairs})
+    pairs = contents.arrays[name].copy()
+    pairs[place] = contents.arrays[name] if value is None else value
+    changed = replace(contents, arrays={**contents.arrays, name: pairs})
     with pytest.raises(ModelFileError, match=message):
+        BalancedRidgeClassifier._from_contents(changed)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays: {PAIRS: arrays[PAIRS].astype(float)},
+        lambda arrays: {PAIRS: arrays[PAIRS][:-1]},
+        lambda arrays: {PAIRS: arrays[PAIRS][:0], PAIR_WEIGHTS: np.zeros(0)},
+        lambda arrays: {PAIRS: arrays[PAIRS].reshape(1, -1)},
+        lambda arrays: {"categories pairs 0 1 2": arrays[PAIRS]},
+        lambda arrays: {"categories weights 0 1 1": arrays[PAIR_WEIGHTS]},
+    ],
+)
+def test_malformed_pairs_of_an_untrusted_file_are_refused(change):
+    contents = fit_events(*payments())._contents()
+    changed = replace(contents, arrays={**contents.arrays, **change(contents.arrays)})
+    with pytest.raises(ModelFileError, match="malformed categories"):
         BalancedRidgeClassifier._from_contents(changed)
 
 

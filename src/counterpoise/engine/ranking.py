@@ -48,6 +48,7 @@ from counterpoise.solver.categories import (
     row_unit,
     split_columns,
     stack_of,
+    stacks_of,
 )
 from counterpoise.solver.category_classes import WithinClasses, within_classes
 from counterpoise.solver.class_weights import ClassFactors, by_label
@@ -491,7 +492,8 @@ def _with_ridges(state: State, options: Options) -> CodeColumns | None:
     problem = build_problem(moments, classes, options)
     systems = problem if isinstance(problem, RidgeSystems) else problem.against_rest()
     b = resolve_ridge(problem, options)
-    chosen = choose_category_ridges(systems, moments.categories, state.codes, b)
+    problems = stacks_of(systems, moments.categories)
+    chosen = choose_category_ridges(systems, problems, state.codes, b)
     return CodeColumns(tuple(chosen.tolist()))
 
 

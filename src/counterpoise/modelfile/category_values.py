@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count, product
 from typing import Any
 
 import numpy as np
 
 from counterpoise.arrays import Matrix
 from counterpoise.modelfile.container import check_file
+from counterpoise.moments._categories import find_wrong_pair
 from counterpoise.moments.categories import (
     MAX_CODES,
     PAIR_BITS,
@@ -16,7 +18,6 @@ from counterpoise.moments.categories import (
     CodeColumns,
     PairRun,
     PairWeights,
-    pair_keys,
     pair_positions,
 )
 from counterpoise.moments.moments import Moments
@@ -54,14 +55,11 @@ def pack_categories(categories: CategoryMoments | None) -> Arrays:
         whole = column.resize(column.count)
         arrays[f"categories n {b}"] = np.ascontiguousarray(whole.n)
         arrays[f"categories sums {b}"] = np.ascontiguousarray(whole.sums)
-    last = (1 << PAIR_BITS) - 1
     for (a, b), pairs in categories.pairs.items():
         # Runs stay as they are: other sums of their weights would differ in the last bit.
-        parts = [np.zeros((0, 5))]
-        for r, run in enumerate(pairs.runs):
-            places = run.keys >> 2 * PAIR_BITS, (run.keys >> PAIR_BITS) & last, run.keys & last
-            parts.append(np.column_stack([np.full(len(run.keys), r), *places, run.weight]))
-        arrays[f"categories pairs {a} {b}"] = np.concatenate(parts).astype(float)
+        for r, run in enumerate(run for run in pairs.runs if len(run.keys)):
+            arrays[f"categories pairs {a} {b} {r}"] = run.keys
+            arrays[f"categories weights {a} {b} {r}"] = run.weight
     return arrays
 
 
@@ -74,17 +72,21 @@ def unpack_categories(
         return None
     check_file(codes is not None, MALFORMED)
     assert codes is not None
-    c, d, count = len(moments.n), len(moments.anchor), codes.count
-    pairs = pair_positions(count)
-    wanted = {"origin", *(f"{name} {b}" for b in range(count) for name in ("n", "sums"))}
-    check_file(set(arrays) == wanted | {f"pairs {a} {b}" for a, b in pairs}, MALFORMED)
+    c, d, B = len(moments.n), len(moments.anchor), codes.count
+    pairs = pair_positions(B)
+    wanted = {"origin", *(f"{name} {b}" for b in range(B) for name in ("n", "sums"))}
+    runs = {one: _count_runs(arrays, *one) for one in pairs}
+    for (a, b), r in product(pairs, range(max(runs.values(), default=0))):
+        if r < runs[a, b]:
+            wanted |= {f"pairs {a} {b} {r}", f"weights {a} {b} {r}"}
+    check_file(set(arrays) == wanted, MALFORMED)
     origin = arrays["origin"]
     check_file(
         origin.shape == (d,) and bool((np.abs(origin) <= 4 * MAX_ABS_VALUE).all()), MALFORMED
     )
     limit = moments.n[:, None] * (1 + WEIGHT_RTOL)
     columns = []
-    for b in range(count):
+    for b in range(B):
         n, sums = arrays[f"n {b}"], arrays[f"sums {b}"]
         size = n.shape[1] if n.ndim == 2 else -1
         check_file(n.shape == (c, size) and sums.shape == (c, size, d), MALFORMED)
@@ -96,30 +98,27 @@ def unpack_categories(
         columns.append(CategoryColumn(n, sums, size))
     found = {}
     for a, b in pairs:
-        found[a, b] = _unpack_pairs(arrays[f"pairs {a} {b}"], columns[a], columns[b])
+        parts = []
+        for r in range(runs[a, b]):
+            run = PairRun(arrays[f"pairs {a} {b} {r}"], arrays[f"weights {a} {b} {r}"])
+            _check_run(run, columns[a].n, columns[b].n)
+            parts.append(run)
+        found[a, b] = PairWeights(tuple(parts))
     return CategoryMoments(origin, tuple(columns), found)
 
 
-def _unpack_pairs(table: Matrix, one: CategoryColumn, two: CategoryColumn) -> PairWeights:
-    """Return weights of pairs, checked next to those of the categories of both columns."""
-    check_file(table.ndim == 2 and table.shape[1] == 5, MALFORMED)
-    places, weight = table[:, :4], table[:, 4].copy()
-    most = np.array([max(len(table), 1), len(one.n), one.size, two.size])
-    is_place = (places == np.floor(places)) & (places >= 0) & (places < most)
-    check_file(bool(is_place.all()), "pairs of categories that do not exist")
-    number, k, i, j = places.astype(np.int64).T
-    keys, step = pair_keys(k, i, j), np.diff(number, prepend=-1)
-    is_sorted = (step == 1) | ((step == 0) & (np.diff(keys, prepend=-1) > 0))
-    check_file(bool(is_sorted.all()), "pairs of categories in another order")
-    ends = np.flatnonzero(step)[1:]
-    each = zip(np.split(keys, ends), np.split(weight, ends), strict=True)
-    pairs = PairWeights(tuple(PairRun(*run) for run in each if len(run[0])))
-    total = pairs.total()
-    last = (1 << PAIR_BITS) - 1
-    k, i, j = total.keys >> 2 * PAIR_BITS, (total.keys >> PAIR_BITS) & last, total.keys & last
-    fits = total.weight <= np.minimum(one.n[k, i], two.n[k, j]) * (1 + WEIGHT_RTOL)
-    check_file(bool((weight > 0).all() and fits.all()), "impossible weights of pairs")
-    return pairs
+def _count_runs(arrays: Arrays, a: int, b: int) -> int:
+    """Return the number of runs of the pairs of two columns."""
+    return next(r for r in count(0) if f"pairs {a} {b} {r}" not in arrays)
+
+
+def _check_run(run: PairRun, n: Matrix, m: Matrix) -> None:
+    """Check pairs next to the weights (c, K) of the categories of both columns."""
+    keys, weight = run.keys, run.weight
+    is_shaped = keys.ndim == 1 and weight.shape == keys.shape and len(keys) > 0
+    check_file(is_shaped and keys.dtype == np.int64, MALFORMED)
+    problem = find_wrong_pair(keys, weight, n, m, PAIR_BITS, 1.0 + WEIGHT_RTOL)
+    check_file(not problem, problem)
 
 
 def pack_effects(effects: CategoryEffects | None) -> Arrays:

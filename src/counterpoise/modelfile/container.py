@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,8 @@ SCHEMA = 1
 Result = TypeVar("Result")
 MAX_HEADER_BYTES = 100_000_000  # as the safetensors library
 INCOMPLETE = "is not a counterpoise model file, or it is damaged or truncated"
-DTYPES = {"F64": np.float64, "U8": np.uint8}
+DTYPES: dict[str, Any] = {"I64": np.int64, "F64": np.float64, "U8": np.uint8}
+INTEGER_TENSORS = re.compile(r"(\d+ )?categories pairs \d+ \d+ \d+")
 TYPES = {"kind": str, "options": dict, "facts": dict, "library": str, "stream": dict | None}
 
 
@@ -38,7 +40,7 @@ class Contents:
 
     kind: str  # name of the estimator
     options: dict[str, Any]  # its parameters
-    arrays: dict[str, Any]  # float64 tensors
+    arrays: dict[str, Any]  # float64 tensors, and int64 tensors of pairs of categories
     facts: dict[str, Any]  # other values that JSON can hold
     stream: dict[str, Any] | None = None  # encoding of columns, and read positions of inputs
     lists: dict[str, list[Any]] = field(default_factory=dict)  # long, stored as tensors of bytes
@@ -60,22 +62,42 @@ def save(
         raise ModelFileError(
             f"{os.fspath(path)} was not written, because it could not be loaded: the model {error}"
         ) from None
-    data = to_bytes(contents)
+    parts = _parts(contents)
     with atomic_write(path, "the model") as file:
-        file.write(data)
+        for part in parts:
+            file.write(part)
 
 
 def to_bytes(contents: Contents) -> bytes:
     """Return the bytes of a file."""
-    tensors = {k: np.ascontiguousarray(v, dtype=np.float64) for k, v in contents.arrays.items()}
+    return b"".join(_parts(contents))
+
+
+def _parts(contents: Contents) -> list[Any]:
+    """Return the bytes of a file in parts, of which those of tensors are not copied.
+
+    Tensors are in the order of the safetensors library.
+    """
+    tensors = {}
+    for name, array in contents.arrays.items():
+        kind = np.int64 if array.dtype == np.int64 else np.float64
+        tensors[name] = np.ascontiguousarray(array, dtype=kind)
     for name, words in contents.lists.items():
         tensors[name] = np.frombuffer(_canonical(words), dtype=np.uint8)
     values = {name: getattr(contents, name) for name in ("kind", "options", "facts", "stream")}
     header: dict[str, Any] = {"schema": SCHEMA, "library": VERSION, **values}
     header["sha256"] = _checksum(header, tensors)
-    metadata = {KEY: _canonical(header).decode()}
-    data: bytes = safetensors.numpy.save(tensors, metadata)
-    return data
+    entries: dict[str, Any] = {"__metadata__": {KEY: _canonical(header).decode()}}
+    order, end, data = list(DTYPES), 0, []
+    for name in sorted(tensors, key=lambda name: (order.index(_type_of(tensors[name])), name)):
+        array, start = tensors[name], end
+        end += array.nbytes
+        shape = list(array.shape)
+        entries[name] = {"dtype": _type_of(array), "shape": shape, "data_offsets": [start, end]}
+        data.append(array.data if array.size else b"")
+    head = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    head += b" " * (-len(head) % 8)
+    return [len(head).to_bytes(8, "little"), head, *data]
 
 
 # Reading
@@ -138,7 +160,10 @@ def from_bytes(data: bytes) -> Contents:
         raise ModelFileError("is damaged: its checksum does not match")
     for name, types in TYPES.items():
         check_file(isinstance(header[name], types), f"a {name} of the wrong type")
-    arrays = {k: v for k, v in tensors.items() if v.dtype == np.float64}
+    arrays = {k: v for k, v in tensors.items() if v.dtype != np.uint8}
+    for name, array in arrays.items():
+        is_allowed = array.dtype == np.float64 or INTEGER_TENSORS.fullmatch(name)
+        check_file(bool(is_allowed), f"integers {name!r} where numbers are expected")
     require_finite(arrays)
     lists: dict[str, Any] = {}
     for name, array in tensors.items():
@@ -177,10 +202,14 @@ def _checksum(header: Mapping[str, Any], tensors: Mapping[str, Any]) -> str:
     """Return SHA-256 of the header, then name, type, shape and bytes of each tensor by name."""
     whole = hashlib.sha256(_canonical(header))
     for name, array in sorted(tensors.items()):
-        kind = "F64" if array.dtype == np.float64 else "U8"
-        whole.update(_canonical([name, kind, list(array.shape)]))
+        whole.update(_canonical([name, _type_of(array), list(array.shape)]))
         whole.update(np.ascontiguousarray(array).data)
     return whole.hexdigest()
+
+
+def _type_of(array: Any) -> str:
+    """Return the name of the type of a tensor."""
+    return next((name for name, kind in DTYPES.items() if array.dtype == kind), str(array.dtype))
 
 
 def _canonical(value: Any) -> bytes:

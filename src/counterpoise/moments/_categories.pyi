@@ -15,3 +15,14 @@ def sum_rows(
     origin: Vector,
 ) -> None: ...
 def add_columns(steps: list[Any]) -> None: ...
+def merge_pairs(
+    keys: NDArray[np.int64],
+    weights: Vector,
+    first: NDArray[np.int64],
+    first_weights: Vector,
+    second: NDArray[np.int64],
+    second_weights: Vector,
+) -> int: ...
+def find_wrong_pair(
+    keys: NDArray[np.int64], weights: Vector, n: Matrix, m: Matrix, bits: int, tolerance: float
+) -> str: ...

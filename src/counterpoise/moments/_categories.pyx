@@ -1,9 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 # cython: cdivision=True, initializedcheck=False
-"""Row loops of columns with many categories: weights and sums of features, by category.
+"""Loops of columns with many categories: weights and sums by category, and runs of pairs.
 
 State comes first and is changed in place. No signal interrupts a call.
 """
+
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 
 def sum_rows(
@@ -77,3 +80,62 @@ def add_column(
                     n[k, at[i]] += w
                     for f in range(d):
                         sums[k, at[i], f] += more_sums[j, i, f] + w * shift[f]
+
+
+def merge_pairs(
+    int64_t[::1] keys,
+    double[::1] weights,
+    const int64_t[::1] first,
+    const double[::1] first_weights,
+    const int64_t[::1] second,
+    const double[::1] second_weights,
+):
+    """Write two sorted runs as one, with the sums of weights of equal keys; return its length."""
+    cdef Py_ssize_t n = first.shape[0], m = second.shape[0], i = 0, j = 0, k = 0
+    cdef int64_t x, y
+    with nogil:
+        while i < n and j < m:
+            x, y = first[i], second[j]
+            # Without branches: which run is next cannot be predicted.
+            keys[k] = x if x < y else y
+            weights[k] = (first_weights[i] if x <= y else 0.0) + (
+                second_weights[j] if y <= x else 0.0
+            )
+            i += x <= y
+            j += y <= x
+            k += 1
+        if i < n:
+            memcpy(&keys[k], &first[i], (n - i) * sizeof(int64_t))
+            memcpy(&weights[k], &first_weights[i], (n - i) * sizeof(double))
+        elif j < m:
+            memcpy(&keys[k], &second[j], (m - j) * sizeof(int64_t))
+            memcpy(&weights[k], &second_weights[j], (m - j) * sizeof(double))
+    return k + n - i + m - j
+
+
+def find_wrong_pair(
+    const int64_t[::1] keys,
+    const double[::1] weights,
+    const double[:, :] n,
+    const double[:, :] m,
+    int bits,
+    double tolerance,
+):
+    """Return what is wrong with the pairs of an untrusted run, or no text.
+
+    They must be sorted, of categories in n (c, K) and m (c, L), and not heavier than these.
+    """
+    cdef Py_ssize_t at, c = n.shape[0], K = n.shape[1], L = m.shape[1], k, i, j
+    cdef int64_t key, last = -1, mask = (<int64_t>1 << bits) - 1
+    cdef double weight
+    for at in range(keys.shape[0]):
+        key, weight = keys[at], weights[at]
+        k, i, j = key >> 2 * bits, key >> bits & mask, key & mask
+        if key < 0 or k >= c or i >= K or j >= L:
+            return "pairs of categories that do not exist"
+        if key <= last:
+            return "pairs of categories in another order"
+        if not 0.0 < weight <= min(n[k, i], m[k, j]) * tolerance:
+            return "impossible weights of pairs"
+        last = key
+    return ""

@@ -8,7 +8,7 @@ All are sums: they are added, subtracted and decayed like other moments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Counts, Matrix, Rows, Vector
 from counterpoise.errors import UnknownRowsError
-from counterpoise.moments._categories import sum_rows
+from counterpoise.moments._categories import merge_pairs, sum_rows
 
 Codes = NDArray[np.intp]
 Sums = NDArray[np.float64]
@@ -158,10 +158,25 @@ class PairRun:
     @classmethod
     def of(cls, keys: NDArray[np.int64], weight: Vector) -> PairRun:
         """Return the run of pairs in any order, which may occur several times."""
-        order = np.argsort(keys, kind="stable")
-        keys, weight = keys[order], weight[order]
+        is_count = bool((weight == 1.0).all())
+        if is_count:  # the sum of equal pairs is their number
+            keys = np.sort(keys)
+        else:
+            order = np.argsort(keys, kind="stable")
+            keys, weight = keys[order], weight[order]
         first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
+        if is_count:
+            return cls(keys[first], np.diff(first, append=len(keys)).astype(np.float64))
         return cls(keys[first], np.add.reduceat(weight, first) if len(first) else weight)
+
+    def merge(self, other: PairRun) -> PairRun:
+        """Return the pairs of both runs."""
+        size = len(self.keys) + len(other.keys)
+        keys, weight = np.empty(size, np.int64), np.empty(size)
+        size = merge_pairs(keys, weight, self.keys, self.weight, other.keys, other.weight)
+        keys.resize(size, refcheck=False)  # in place, without a copy
+        weight.resize(size, refcheck=False)
+        return PairRun(keys, weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,9 +207,11 @@ class PairWeights:
 
     def total(self) -> PairRun:
         """Return all pairs in one run."""
-        keys = [run.keys for run in self.runs] or [np.zeros(0, np.int64)]
-        weight = [run.weight for run in self.runs] or [np.zeros(0)]
-        return PairRun.of(np.concatenate(keys), np.concatenate(weight))
+        runs = list(self.runs) or [PairRun(np.zeros(0, np.int64), np.zeros(0))]
+        while len(runs) > 1:  # short runs first
+            runs.sort(key=lambda run: -len(run.keys))
+            runs.append(runs.pop().merge(runs.pop()))
+        return runs[0]
 
     def of_classes(self, c: int, shape: tuple[int, int]) -> list[Any]:
         """Return the weights of each of c classes as a CSR matrix of a shape."""
@@ -207,6 +224,20 @@ class PairWeights:
             )
             for a, b in pairwise(ends)
         ]  # fmt: skip
+
+    def blocks(self, shape: tuple[int, int]) -> Iterator[tuple[int, Any]]:
+        """Yield a class and some of its weights as a CSR matrix of a shape, which share memory."""
+        last = (1 << PAIR_BITS) - 1
+        for run in self.runs:
+            classes = range(int(run.keys[-1] >> 2 * PAIR_BITS) + 1 if len(run.keys) else 0)
+            for k in classes:
+                edges = (np.arange(shape[0] + 1) + (k << PAIR_BITS)) << PAIR_BITS
+                ends = np.searchsorted(run.keys, edges)
+                own = slice(ends[0], ends[-1])
+                if own.start < own.stop:
+                    codes = (run.keys[own] & last).astype(np.int32)
+                    rows = (ends - own.start).astype(np.int32)
+                    yield k, sp.csr_array((run.weight[own], codes, rows), shape=shape)
 
     def map_keys(self, convert: Any) -> PairWeights:
         """Return the weights with other keys, given a function of class and both codes.
@@ -308,7 +339,8 @@ class CategoryMoments:
             steps.append((grown.stored_n, grown.stored_sums, *more, factor))
         pairs = {}
         for key, weights in other.pairs.items():
-            later = weights.map_keys(lambda k, i, j: (slot[k], i, j))
+            is_same = np.array_equal(slot, np.arange(len(slot)))
+            later = weights if is_same else weights.map_keys(lambda k, i, j: (slot[k], i, j))
             pairs[key] = base.pairs[key].scale(factor).append(later)
         return CategoryMoments(base.origin, tuple(columns), pairs), steps
 

@@ -10,9 +10,8 @@ each category. It is the best linear predictor of a mixed model in which the eff
 have a common variance: l is the variance of a row over that of an effect. An unseen category has
 the effect 0.
 
-Several columns make D a sparse matrix M, with the weights of pairs. Its largest block is diagonal
-and is eliminated first. What is left is factorized, or solved by conjugate gradients if it is
-large.
+Several columns make D a sparse matrix M, with the weights of pairs. If it is large, the features
+are eliminated instead, and the effects are solved by conjugate gradients.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.moments.categories import CategoryMoments, CodeColumns
 from counterpoise.solver.ridge import RidgeSystems
 from counterpoise.solver.score_functions import LinearScores
+from counterpoise.solver.stacked_categories import (
+    CategoryInverse,
+    PairProducts,
+    StackedCategories,
+    Sums,
+    solve_iteratively,
+)
 
-MAX_FACTORIZED = 3000  # categories of all columns but the largest that are solved as one matrix
-SOLVE_RTOL = 1e-13  # of conjugate gradients
-MAX_ITERATIONS = 1000
 BLOCK_CATEGORIES = 2048  # that are summed at a time
-TRACE_PROBES = 64  # random vectors that estimate the trace of a matrix that is not factorized
 PSEUDO_ROWS = np.logspace(-1.0, 4.0, 11)  # rows that a ridge may be worth
 MAX_LEVERAGE = 0.999  # leverage of a row at most
-Sums = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,171 +86,6 @@ class CategoryEffects:
             wide.append(np.zeros((len(values), len(seen))))
             wide[-1][:, seen] = values
         return replace(self, values=tuple(wide))
-
-
-@dataclass(frozen=True, eq=False)
-class StackedCategories:
-    """Moments of the categories of all columns, one after the other, in scaled units."""
-
-    n: Matrix  # (c, K) weight of each category in each class
-    G: Sums  # (c, K, d) sums of the features about the centre
-    pairs: list[Any] | None  # (K, K) of each class, symmetric with zero blocks; None of one column
-    ends: NDArray[np.intp]  # (B + 1,) where each column begins
-
-    @classmethod
-    def of(
-        cls, categories: CategoryMoments, anchor: Vector, centre: Vector, s: Vector
-    ) -> StackedCategories:
-        """Return the categories, given the centre relative to the anchor."""
-        columns = [one.resize(one.count) for one in categories.columns]
-        n = np.concatenate([one.n for one in columns], axis=1)
-        sums = np.concatenate([one.sums for one in columns], axis=1)
-        place = (anchor - categories.origin) + centre
-        G = sums - n[..., None] * place
-        G /= s
-        ends = np.cumsum([0, *(one.size for one in columns)])
-        if len(columns) == 1:
-            return cls(n, G, None, ends)
-        c, size = n.shape
-        entries: list[list[Any]] = [[] for _ in range(c)]
-        for (a, b), weights in categories.pairs.items():
-            shape = columns[a].size, columns[b].size
-            for k, one in enumerate(weights.of_classes(c, shape)):
-                row, column = one.tocoo().coords
-                both = row + ends[a], column + ends[b]
-                entries[k] += [(one.data, *both), (one.data, *both[::-1])]
-        pairs = []
-        for found in entries:
-            data, row, column = (np.concatenate(part) for part in zip(*found, strict=True))
-            pairs.append(sp.csr_array((data, (row, column)), shape=(size, size)))
-        return cls(n, G, pairs, ends)
-
-    def column(self, b: int) -> StackedCategories:
-        """Return one column alone."""
-        own = slice(self.ends[b], self.ends[b + 1])
-        ends = np.array([0, self.ends[b + 1] - self.ends[b]])
-        return StackedCategories(self.n[:, own], self.G[:, own], None, ends)
-
-    def spread(self, ridges: Vector) -> Vector:
-        """Return the ridge of each category, (K,), given that of each column."""
-        return np.repeat(ridges, np.diff(self.ends))
-
-    def rows(self, index: NDArray[np.intp]) -> Any:
-        """Return the one-hot features (n, K) of rows, CSR, given their categories (n, B)."""
-        i, b = np.nonzero(index >= 0)
-        at = self.ends[b] + index[i, b]
-        return sp.csr_array((np.ones(len(at)), (i, at)), shape=(len(index), int(self.ends[-1])))
-
-    def product(self, k: int, v: Matrix) -> Matrix:
-        """Return the second moments of the categories of class k times a matrix (K, p)."""
-        result: Matrix = self.n[k][:, None] * v
-        return result if self.pairs is None else np.asarray(result + self.pairs[k] @ v)
-
-    def inverse(self, alpha: Vector, ridges: Vector) -> CategoryInverse:
-        """Return the inverse of the weighted second moments of all classes, with ridges."""
-        pairs: Any = None
-        for k in np.flatnonzero(alpha).tolist() if self.pairs is not None else ():
-            one = alpha[k] * self.pairs[k]  # type: ignore[index]
-            pairs = one if pairs is None else pairs + one
-        return CategoryInverse.of(alpha @ self.n + self.spread(ridges), pairs, self.ends)
-
-
-@dataclass(frozen=True, eq=False)
-class CategoryInverse:
-    """Inverse of the matrix M of all categories: diagonal, or with blocks of pairs."""
-
-    diagonal: Vector  # (K,)
-    largest: slice  # the column with most categories
-    rest: NDArray[np.intp]  # the categories of all others
-    cross: Any = None  # (r, K_a) pairs of the rest with the largest column
-    within: Any = None  # (r, r) the rest among itself
-    factor: Any = None  # of what is left of the rest; None if it is large, or there is none
-
-    @classmethod
-    def of(cls, diagonal: Vector, pairs: Any, ends: NDArray[np.intp]) -> CategoryInverse:
-        """Return the inverse, given the pairs (K, K) of one matrix, None of a single column."""
-        a = int(np.diff(ends).argmax())
-        largest = slice(int(ends[a]), int(ends[a + 1]))
-        rest = np.delete(np.arange(len(diagonal)), largest)
-        if pairs is None or not len(rest):
-            return cls(diagonal, largest, rest[:0])
-        rows = sp.csr_array(pairs[rest])
-        cross = sp.csr_array(rows[:, largest])
-        within = sp.csr_array(rows[:, rest]) + sp.diags_array(diagonal[rest], format="csr")
-        result = cls(diagonal, largest, rest, cross, within)
-        if len(rest) > MAX_FACTORIZED:
-            return result
-        H = within.toarray() - (cross @ (cross / diagonal[largest]).T).toarray()
-        return replace(result, factor=cho_factor(H, lower=True, overwrite_a=True))
-
-    def solve(self, v: Matrix) -> Matrix:
-        """Return M⁻¹v for a matrix v (K, p)."""
-        if self.cross is None:
-            return v / self.diagonal[:, None]
-        own = v[self.largest] / self.diagonal[self.largest, None]
-        x = self.solve_rest(v[self.rest] - self.cross @ own)
-        result = np.empty_like(v)
-        result[self.rest] = x
-        result[self.largest] = own - (self.cross.T @ x) / self.diagonal[self.largest, None]
-        return result
-
-    def norms(self, E: Any) -> Vector:
-        """Return e·M⁻¹e of each row e of a CSR matrix (n, K)."""
-        if self.cross is None:
-            return np.asarray(E.multiply(E) @ (1.0 / self.diagonal))
-        own, D = sp.csr_array(E[:, self.largest]), self.diagonal[self.largest]
-        v = (sp.csr_array(E[:, self.rest]) - own / D @ self.cross.T).toarray().T
-        return np.asarray(own.multiply(own) @ (1.0 / D) + (v * self.solve_rest(v)).sum(axis=0))
-
-    def solve_rest(self, v: Matrix) -> Matrix:
-        """Return the solution (r, p) of what is left without the largest column."""
-        if self.factor is not None:
-            solved: Matrix = cho_solve(self.factor, v)
-            return solved
-        D = self.diagonal[self.largest, None]
-        squares = self.cross.multiply(self.cross) / self.diagonal[self.largest]
-        scale = self.diagonal[self.rest] - np.asarray(squares.sum(axis=1)).ravel()
-        scale = np.maximum(scale, 1e-3 * self.diagonal[self.rest])[:, None]
-
-        def apply_reduced(x: Matrix) -> Matrix:
-            product: Matrix = self.within @ x - self.cross @ ((self.cross.T @ x) / D)
-            return product
-
-        x = np.zeros_like(v)
-        r = v.copy()
-        z = r / scale
-        p, rho = z.copy(), (r * z).sum(axis=0)
-        goal = SOLVE_RTOL**2 * np.maximum(rho, 1e-300)
-        for _ in range(MAX_ITERATIONS):
-            if (rho <= goal).all():
-                break
-            q = apply_reduced(p)
-            step = rho / np.maximum((p * q).sum(axis=0), 1e-300)
-            x += step * p
-            r -= step * q
-            z = r / scale
-            before, rho = rho, (r * z).sum(axis=0)
-            p = z + (rho / np.maximum(before, 1e-300)) * p
-        return x
-
-    def trace(self, stack: StackedCategories, k: int) -> float:
-        """Return tr(M⁻¹N_k), N_k the second moments of the categories of class k."""
-        n = stack.n[k]
-        if self.cross is None:
-            return float((n / self.diagonal).sum())
-        D, a = self.diagonal[self.largest], self.largest
-        total = float((n[a] / D).sum())
-        eye = np.eye(len(self.rest)) if self.factor is not None else None
-        if eye is None:
-            eye = np.random.default_rng(0).choice([-1.0, 1.0], (len(self.rest), TRACE_PROBES))
-        # R = [I; −D⁻¹ crossᵀ] maps the rest to all categories: tr(H⁻¹ Rᵀ N_k R)
-        full = np.empty((len(self.diagonal), eye.shape[1]))
-        full[self.rest] = eye
-        full[a] = -(self.cross.T @ eye) / D[:, None]
-        back = stack.product(k, full)
-        back = back[self.rest] - self.cross @ (back[a] / D[:, None])
-        parts = float(np.vdot(eye, self.solve_rest(back)))
-        return total + (parts if self.factor is not None else parts / TRACE_PROBES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,6 +205,40 @@ class CategorySystems(RidgeSystems):
         """Return the effects (K, q) that belong to coefficients (q, d) and scores at the anchor."""
         return self.target_effects - self.U @ self.beta(coef, offset)
 
+    def solve_effects(self, b: float) -> tuple[Matrix, Vector, Matrix]:
+        """Return coefficients (q, d), scores (q,) at the anchor and effects (K, q), iteratively.
+
+        The categories of the largest column, and then the constant and the features, are
+        eliminated. What is left of the other effects x is solved by conjugate gradients.
+        """
+        base, P, stack, m = self.base, self.P, self.stack, 1 + len(self.anchor)
+        pairs = PairProducts.of(stack, self.alpha)
+        largest, rest = pairs.largest, pairs.rest
+        D = (self.alpha @ stack.n + stack.spread(self.ridges))[:, None]
+        Z = ((self.alpha * self.y[0]) @ stack.n).T
+        S = np.zeros((m, m))
+        S[0, 0], S[1:, 1:] = base.total[0], base.K()[0]
+        S -= P[largest].T @ (P[largest] / D[largest])
+        inverse = np.linalg.pinv(_penalize(base, S, b), hermitian=True)
+        right = np.concatenate([(self.y[0] @ self.a[0])[None], base.z[0].T])
+        right = right - P[largest].T @ (Z[largest] / D[largest])
+
+        def apply_reduced(x: Matrix) -> Matrix:
+            y = pairs.to_largest(x)
+            u = inverse @ (P[rest].T @ x - P[largest].T @ (y / D[largest]))
+            q = D[rest] * x + pairs.within_rest(x) - P[rest] @ u
+            return q - pairs.to_rest((y - P[largest] @ u) / D[largest])
+
+        u = inverse @ right
+        v = Z[rest] - P[rest] @ u - pairs.to_rest((Z[largest] - P[largest] @ u) / D[largest])
+        x = solve_iteratively(apply_reduced, pairs.reduced_diagonal(D), v)
+        y = pairs.to_largest(x)
+        beta = inverse @ (right - P[rest].T @ x + P[largest].T @ (y / D[largest]))
+        effects = np.empty_like(Z)
+        effects[rest], effects[largest] = x, (Z[largest] - P[largest] @ beta - y) / D[largest]
+        coef = (beta[1:] / self.s[0][:, None]).T
+        return coef, beta[0] - coef @ base.centre[0], effects
+
 
 def row_weights(a: Vector, n: Vector) -> Vector:
     """Return the weight of a row of each class, given the weights a and n of the classes."""
@@ -385,7 +253,10 @@ def row_unit(systems: RidgeSystems) -> float:
 
 
 def choose_category_ridges(
-    systems: RidgeSystems, categories: CategoryMoments, columns: CodeColumns, b: float
+    systems: RidgeSystems,
+    problems: Sequence[tuple[RidgeSystems, StackedCategories]],
+    columns: CodeColumns,
+    b: float,
 ) -> Vector:
     """Return the rows (B,) that the ridge of each column is worth: as given, or the best ones.
 
@@ -397,7 +268,6 @@ def choose_category_ridges(
     if not free:
         return chosen
     ridges = PSEUDO_ROWS * row_unit(systems)
-    problems = [(one, stack_of(one, categories)) for one in systems]
     for column in free:
         own = [leave_one_out(one, stack.column(column), ridges, b) for one, stack in problems]
         scores = np.sum(own, axis=0)
@@ -552,21 +422,33 @@ def stack_of(systems: RidgeSystems, categories: CategoryMoments) -> StackedCateg
     return StackedCategories.of(categories, systems.anchor, systems.centre[0], systems.s[0])
 
 
+def stacks_of(
+    systems: RidgeSystems, categories: CategoryMoments
+) -> list[tuple[RidgeSystems, StackedCategories]]:
+    """Return each problem with the categories in its units."""
+    return [(one, stack_of(one, categories)) for one in systems]
+
+
 def solve_ridge(
     systems: RidgeSystems, categories: CategoryMoments, columns: CodeColumns, b: float
 ) -> tuple[LinearScores, CategoryEffects]:
     """Solve each problem with all categories; return scores of the other features, and effects."""
-    rows = choose_category_ridges(systems, categories, columns, b)
+    problems = stacks_of(systems, categories)
+    rows = choose_category_ridges(systems, problems, columns, b)
     ridges = rows * row_unit(systems)
     coefs, offsets, effects = [], [], []
-    for one in systems:
-        stack = stack_of(one, categories)
+    for one, stack in problems:
         left = CategorySystems.after(one, stack, ridges)
-        (coef,), (offset,) = left.solve(b)
+        if stack.is_large:
+            coef, offset, own = left.solve_effects(b)
+        else:
+            (coef,), (offset,) = left.solve(b)
+            own = left.effects(coef, offset)
         coefs.append(coef)
         offsets.append(offset)
-        effects.append(left.effects(coef, offset))
-    scores = LinearScores(systems.anchor.copy(), np.concatenate(coefs), np.concatenate(offsets), b)
+        effects.append(own)
+    coef, offset = np.concatenate(coefs), np.concatenate(offsets)
+    scores = LinearScores(systems.anchor.copy(), coef, offset, b)
     values = split_columns(np.concatenate(effects, axis=1), stack.ends)
     return scores, CategoryEffects(columns, values, rows, ridges)
 

@@ -17,15 +17,15 @@ from counterpoise.arrays import Matrix, Vector
 from counterpoise.moments.categories import CategoryMoments, CodeColumns
 from counterpoise.solver.categories import (
     CategoryEffects,
-    CategoryInverse,
-    StackedCategories,
     choose_category_ridges,
     row_unit,
     row_weights,
     split_columns,
+    stacks_of,
 )
 from counterpoise.solver.ridge import PooledClasses
 from counterpoise.solver.score_functions import LinearScores
+from counterpoise.solver.stacked_categories import CategoryInverse, StackedCategories
 
 
 class Discriminants(NamedTuple):
@@ -159,8 +159,9 @@ def solve_lda(
     pool: PooledClasses, categories: CategoryMoments, columns: CodeColumns, b: float
 ) -> tuple[LinearScores, CategoryEffects]:
     """Solve linear discriminants with all categories."""
-    rows = choose_category_ridges(pool.against_rest(), categories, columns, b)
-    ridges = rows * row_unit(pool.against_rest())
+    systems = pool.against_rest()
+    rows = choose_category_ridges(systems, stacks_of(systems, categories), columns, b)
+    ridges = rows * row_unit(systems)
     within = within_classes(pool, categories, b, ridges)
     coef, offset, effects = within.scores_of(*within.discriminants())
     values = split_columns(np.ascontiguousarray(effects.T), within.stack.ends)
