@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -28,6 +30,9 @@ class Value:
         return self
 
 
+_context = threading.local()
+
+
 def scatters(c: int, d: int) -> NDArray[np.float64]:
     """Return zeros (c, d, d) that begin at a line of the cache, where sums are faster."""
     size = c * d * d
@@ -36,10 +41,20 @@ def scatters(c: int, d: int) -> NDArray[np.float64]:
     return store[at : at + size].reshape(c, d, d)
 
 
-def one_thread() -> AbstractContextManager[Any]:
-    """Return a context in which products take one thread."""
-    limit: AbstractContextManager[Any] = _libraries().limit(limits=1)
-    return limit
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let products take one thread in this context."""
+    if getattr(
+        _context, "is_entered", False
+    ):  # to set it again takes longer than to learn few rows
+        yield
+        return
+    with _libraries().limit(limits=1):
+        _context.is_entered = True
+        try:
+            yield
+        finally:
+            _context.is_entered = False
 
 
 @cache

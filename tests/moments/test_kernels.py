@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from counterpoise.moments._moments import describe_nonzero
 from counterpoise.moments.moments import Moments
 
 
@@ -31,3 +32,20 @@ def test_rows_far_from_their_sample_are_centered_again():
     seen = Moments.of(X, np.zeros(4000, dtype=int))
     exact = (X - X.mean(axis=0)).T @ (X - X.mean(axis=0))
     assert np.abs(seen.C[0] - exact).max() <= 1e-12 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("offset", [0.0, 3.0])
+def test_values_that_are_not_0_are_described_by_their_own_mean_and_deviation(offset):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((500, 6)) + offset, np.arange(500) % 3
+    X *= rng.random((500, 6)) < [1.0, 0.9, 0.5, 0.1, 0.01, 0.0]
+    X[0, :5], X[1:, 4] = 1.0, 0.0
+    mean, deviation, weight = describe_nonzero(Moments.of(X, y))
+    for j, x in enumerate(X.T):
+        values = x[x != 0.0]
+        assert weight[j] == len(values)
+        if len(values):  # rounding of 500 sums, on a scale of few deviations
+            assert abs(mean[j] - values.mean()) <= 1e-12
+            assert abs(deviation[j] ** 2 - values.var()) <= 1e-11
+        else:
+            assert mean[j] == deviation[j] == 0.0

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Flags, Vector
+from counterpoise.encoding._stack import text_codes
 from counterpoise.errors import OptionValue, Suggestion
 from counterpoise.readers.chunk import Chunk
 
@@ -190,6 +191,21 @@ def texts(chunk: Chunk, name: str) -> pa.Array:
     values = (None if v is None or v != v else v for v in column.to_pylist())
     shown = (v if v is None else str(int(v)) if v.is_integer() else repr(v) for v in values)
     return pa.array(shown, pa.string())
+
+
+def coded_texts(chunk: Chunk, name: str) -> tuple[NDArray[np.intp], list[str]]:
+    """Return the code of each cell as text, −1 where missing, and the texts by their codes."""
+    column = texts(chunk, name)
+    if len(column) and not column.null_count:
+        _, ends, content = column.buffers()
+        at = slice(column.offset, column.offset + len(column) + 1)
+        if content is not None and content.size:
+            few = text_codes(np.frombuffer(ends, np.int32)[at], np.frombuffer(content, np.uint8))
+            if few is not None:
+                return few[0], [column[row].as_py() for row in few[1]]
+    coded = column.dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes, coded.dictionary.to_pylist()
 
 
 def seconds(

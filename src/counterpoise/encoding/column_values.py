@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from counterpoise.arrays import Flags, Labels, Vector, distinct_labels
 from counterpoise.encoding import cell_parsing
+from counterpoise.encoding._stack import stack_columns
 from counterpoise.encoding.columns import SINGLE_ROLES, Columns, Feature
-from counterpoise.encoding.kinds import ColumnBlock, Kind
+from counterpoise.encoding.kinds import ColumnBlock, Kind, StackedNumbers
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion, suggest
 from counterpoise.readers.chunk import Chunk, drop_remedy
 from counterpoise.readers.delimited import other_delimiter
@@ -101,7 +102,7 @@ def require_value(
     columns: Columns, chunk: Chunk, name: str, role: str, missing: Mapping[str, Flags]
 ) -> None:
     """Raise if a label or a weight is missing in a row that is not dropped."""
-    if columns.uses_indicators:
+    if columns.uses_indicators and missing[name].any():
         problem = f"no {role} in column {name!r}, and a missing {role} cannot be imputed"
         remedies = [Suggestion("drop the row")]
         if role != "label":
@@ -218,6 +219,12 @@ def require_short(
             )
 
 
+def stack_numbers(numbers: Mapping[str, Vector]) -> StackedNumbers | None:
+    """Return columns of numbers as rows; None if a number is missing or too large."""
+    found = stack_columns(list(numbers.values()), MAX_ABS_VALUE)
+    return None if found is None else StackedNumbers(*found)
+
+
 def missing_numbers(chunk: Chunk, numbers: Mapping[str, Vector]) -> dict[str, Flags]:
     """Return the missing values (rows,) of columns of numbers; raise if a number is too large."""
     missing = {}
@@ -305,9 +312,7 @@ def labels(columns: Columns, chunk: Chunk, learned: str | None) -> tuple[str | N
         kind = "bool" if pa.types.is_boolean(chunk.columns[name].type) else kind
         require_label_type(chunk, name)
     if kind != "int":
-        coded = cell_parsing.texts(chunk, name).dictionary_encode()
-        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        labels = coded.dictionary.to_pylist()
+        codes, labels = cell_parsing.coded_texts(chunk, name)
         right = (Suggestion("is it the right column?"),)
         require_short(chunk, f"label in column {name!r}", labels, codes, right)
         values = np.array([*labels, ""], dtype=str)
@@ -318,7 +323,7 @@ def labels(columns: Columns, chunk: Chunk, learned: str | None) -> tuple[str | N
                 "rows take too much memory",
                 Suggestion("use fewer rows", "chunk_rows"),
             )
-        return kind, values[codes], codes < 0
+        return kind, values.take(codes), codes < 0
     return kind, *cell_parsing.whole(chunk, name)
 
 

@@ -19,16 +19,17 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Counts, Flags, Labels, Rows, Value, Vector
+from counterpoise.arrays import Counts, Flags, Labels, Rows, Value, Vector, distinct_labels
 from counterpoise.encoding import cell_parsing, column_values
 from counterpoise.encoding.columns import MANY_CATEGORIES, Columns, Feature
-from counterpoise.encoding.kinds import KINDS, ColumnBlock
+from counterpoise.encoding.kinds import KINDS, ColumnBlock, StackedNumbers
 from counterpoise.encoding.vocabulary import Vocabulary
 from counterpoise.errors import DataError, Message, Suggestion
 from counterpoise.moments.categories import CodeColumns
 from counterpoise.readers.chunk import Chunk, drop_remedy
 
 Index = Mapping[Feature, int]
+Bounds = tuple[Vector, Vector]
 MAX_FEATURES_OF_CATEGORIES = 100  # of a column without a role; more categories have no features
 NUMBER, FLOAT64 = KINDS["number"], pa.float64()
 DENSE = ("number", "cycle", "missing")  # kinds of features that most rows have
@@ -39,10 +40,11 @@ def matrix_of(
     index: Index,
     n: int,
     vocabularies: Mapping[str, Vocabulary] = MappingProxyType({}),
-) -> tuple[Rows, dict[str, int]]:
+) -> tuple[Rows, dict[str, int], Bounds | None]:
     """Return n rows of features, dense if all are numbers, and cells of unknown categories.
 
-    The last columns are the codes of categories in vocabularies.
+    The last columns are the codes of categories in vocabularies. The last result are the least and
+    the greatest value of each feature, where all are numbers.
     """
     d, unknown = len(index), dict[str, int]()
     codes = np.zeros((n, len(vocabularies)))
@@ -61,13 +63,18 @@ def matrix_of(
                 unknown[block.column] = never_learned
     is_dense = all(block.codes is None for block in blocks)
     if is_dense and all(feature.kind in DENSE for feature in index):
+        first = blocks[0] if len(blocks) == 1 else None
+        if first is not None and first.stacked is not None and first.features == list(index):
+            X, *bounds = first.stacked
+            X = np.concatenate([X, codes], axis=1) if vocabularies else X
+            return X, unknown, (bounds[0], bounds[1])
         X = np.zeros((n, d + codes.shape[1]))
         for block in blocks:
             for feature, x in zip(block.features, block.values, strict=True):
                 if feature in index:
                     X[:, index[feature]] = x
         X[:, d:] = codes
-        return X, unknown
+        return X, unknown, None
     indices, data, result = [], [], None
     for block in blocks:
         places = np.array([*map(index.get, block.features, repeat(-1)), -1])
@@ -87,7 +94,7 @@ def matrix_of(
             data.append(x)
     X = _sparse(indices, data, n, d)
     X = X if result is None else X + result
-    return (sp.csr_array(sp.hstack([X, codes], format="csr")) if many else X), unknown
+    return (sp.csr_array(sp.hstack([X, codes], format="csr")) if many else X), unknown, None
 
 
 def rows_per_feature(blocks: Sequence[ColumnBlock], index: Index) -> Counts:
@@ -142,6 +149,16 @@ class EncodedChunk(NamedTuple):
     # missing cells by column: when predicting only of columns that were never missing before
     blank: Mapping[str, int] = {}
     t: Vector | None = None  # (n,) when learning: their times, if rows decay by time
+    bounds: Bounds | None = None  # least and greatest value of each feature (d,), or beyond
+    labels: Sequence[Any] = ()  # when learning: the different ones of y, sorted
+
+
+class CellNumbers(NamedTuple):
+    """Columns of numbers of a chunk."""
+
+    columns: dict[str, Vector]  # (rows,), NaN where missing
+    missing: dict[str, Flags]  # (rows,) where any column, not only of numbers, is missing
+    stacked: StackedNumbers | None = None  # all columns, if no number is missing
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,16 +217,17 @@ class ColumnEncoder(Value):
         if chunk.entries is not None or len(chunk.columns) > max_features:
             column_values.require_memory(chunk, self._least(chunk), max_features)
         kinds = column_values.infer_types(columns, chunk, self.kinds)
-        numbers, missing = self._read_numbers(chunk, kinds, is_learning=True)
+        numbers = self._read_numbers(chunk, kinds, is_learning=True)
+        missing = numbers.missing
         label_kind, y, missing[label] = column_values.labels(columns, chunk, self.labels)
         column_values.require_value(columns, chunk, label, "label", missing)
         weight = column_values.weights(columns, chunk, missing)
         kept = column_values.keep(columns, chunk, missing, predicting=False)
         column_values.require_declared(columns, chunk, y, kept)
-        bases = self._new_bases(numbers)
+        bases = self._new_bases(numbers.columns)
         fresh: dict[Feature, None] = {}
         blocks, vocabularies = [], dict(self.vocabularies)
-        for found in self._blocks(chunk, numbers, missing, kinds, kept, bases):
+        for found in self._blocks(chunk, numbers, kinds, kept, bases):
             block = self._as_many(found, vocabularies) if self.allows_many else found
             fresh |= dict.fromkeys(block.features)
             if block.column:
@@ -236,7 +254,7 @@ class ColumnEncoder(Value):
             features += tuple(new)
             grown = replace(grown, kinds=kinds, features=features, labels=label_kind, bases=bases)
             notes = column_values.require_few(columns, chunk, new, features)
-        X, _ = matrix_of(blocks, grown._index, int(kept.sum()), vocabularies)
+        X, _, bounds = matrix_of(blocks, grown._index, int(kept.sum()), vocabularies)
         held = rows_per_feature(blocks, grown._index)
         if not kept.all():
             y, weight = y[kept], None if weight is None else weight[kept]
@@ -245,7 +263,7 @@ class ColumnEncoder(Value):
             t = column_values.times(chunk, columns.timestamp, kept, columns.time_format)
         blank = {name: int(gone.sum()) for name, gone in missing.items() if gone.any()}
         rows = EncodedChunk(X, y, weight, kept, {}, notes=notes, held=held, blank=blank, t=t)
-        return rows, grown
+        return rows._replace(bounds=bounds, labels=distinct_labels(y)), grown
 
     def _as_many(self, block: ColumnBlock, vocabularies: dict[str, Vocabulary]) -> ColumnBlock:
         """Return a block of categories, without features if its column now has many of them."""
@@ -363,7 +381,8 @@ class ColumnEncoder(Value):
                 Suggestion("correct the name"),
                 Suggestion("leave unknown columns out", lenient_option, True),
             )
-        numbers, missing = self._read_numbers(chunk, self.kinds, is_learning=False)
+        numbers = self._read_numbers(chunk, self.kinds, is_learning=False)
+        missing = numbers.missing
         kept = column_values.keep(self.columns, chunk, missing, predicting=True)
         bare = self._bare(chunk)
         if apart is not None and bare.any():
@@ -372,8 +391,8 @@ class ColumnEncoder(Value):
             problem = f"none of the columns of the model is here: {names}"
             raise chunk.error(int(bare.argmax()), problem, *cell_parsing.CORRECT, skip)
         kept &= ~bare
-        blocks = list(self._blocks(chunk, numbers, missing, self.kinds, kept, self.bases, usual))
-        X, unknown = matrix_of(blocks, self._index, int(kept.sum()), self.vocabularies)
+        blocks = list(self._blocks(chunk, numbers, self.kinds, kept, self.bases, usual))
+        X, unknown, bounds = matrix_of(blocks, self._index, int(kept.sum()), self.vocabularies)
         y = np.empty(0) if y is None else y[kept]
         found = EncodedChunk(X, y, None, kept, unknown, tuple(strange), int(bare.sum()))
         blank = {
@@ -382,7 +401,7 @@ class ColumnEncoder(Value):
             if self.columns.uses_indicators and gone.any() and name in self.kinds
             if Feature(name, "missing") not in self._index
         }
-        return found._replace(lacking=tuple(lacking), blank=blank)
+        return found._replace(lacking=tuple(lacking), blank=blank, bounds=bounds)
 
     def _require_labels(self, chunk: Chunk) -> Labels:
         """Return the labels of all rows; raise if one is missing."""
@@ -413,8 +432,8 @@ class ColumnEncoder(Value):
 
     def _read_numbers(
         self, chunk: Chunk, kinds: Mapping[str, str], is_learning: bool
-    ) -> tuple[dict[str, Vector], dict[str, Flags]]:
-        """Return columns of numbers with NaN, and where any column is missing, each (rows,)."""
+    ) -> CellNumbers:
+        """Return the columns of numbers, and where any column is missing."""
         numbers: dict[str, Vector] = {}
         nulls: dict[str, Flags] = {}
         names = self.columns.features_among(chunk.ordered_columns)
@@ -431,13 +450,17 @@ class ColumnEncoder(Value):
                 numbers[name] = kind.read(self.columns, chunk, name, remedies)
             elif column.null_count and (is_learning or self.knows(name)):
                 nulls[name] = column.is_null().to_numpy(zero_copy_only=False)
-        found = column_values.missing_numbers(chunk, numbers) | nulls
+        is_plain = all(KINDS[kinds[name]] is NUMBER for name in numbers)
+        stacked = column_values.stack_numbers(numbers) if is_plain else None
+        found = nulls
+        if stacked is None:
+            found = column_values.missing_numbers(chunk, numbers) | nulls
         missing = {
             name: found[name] & ~chunk.absent[name] if name in chunk.absent else found[name]
             for name in names
             if name in found
         }
-        return numbers, missing
+        return CellNumbers(numbers, missing, stacked)
 
     def _require_short(self, chunk: Chunk, block: ColumnBlock, kept: Flags) -> None:
         """Raise if a category is too long to be one."""
@@ -464,8 +487,7 @@ class ColumnEncoder(Value):
     def _blocks(
         self,
         chunk: Chunk,
-        numbers: Mapping[str, Vector],
-        missing: Mapping[str, Flags],
+        cells: CellNumbers,
         kinds: Mapping[str, str],
         kept: Flags,
         bases: Mapping[str, float],
@@ -473,12 +495,14 @@ class ColumnEncoder(Value):
     ) -> Iterator[ColumnBlock]:
         """Yield the features of numbers, text, missing values and numbered entries in kept rows."""
         columns, is_whole = self.columns, bool(kept.all())
+        numbers, missing, stacked = cells
         plain: list[str] = []  # numbers as they are, in one block for several columns
 
         def whole_block() -> ColumnBlock:
             values = [numbers[name] if is_whole else numbers[name][kept] for name in plain]
-            features = zip(plain, repeat("number"), repeat(""))
-            return ColumnBlock([*map(Feature._make, features)], values, rows=int(kept.sum()))
+            features = [*map(Feature._make, zip(plain, repeat("number"), repeat("")))]
+            rows = None if stacked is None else stacked.select(kept)
+            return ColumnBlock(features, values, rows=int(kept.sum()), stacked=rows)
 
         for name, x in numbers.items():
             if name not in missing and KINDS[kinds[name]] is NUMBER:
@@ -487,8 +511,8 @@ class ColumnEncoder(Value):
             if plain:
                 yield whole_block()
                 plain = []
-            cells = x if is_whole else x[kept]
-            block = KINDS[kinds[name]].encode(columns, name, cells, self._index)
+            values = x if is_whole else x[kept]
+            block = KINDS[kinds[name]].encode(columns, name, values, self._index)
             if name in missing:
                 block = self._impute(block, missing[name][kept], bases.get(name, 0.0), usual)
             yield block
@@ -497,9 +521,9 @@ class ColumnEncoder(Value):
         for name in chunk.ordered_columns:
             kind = KINDS.get(kinds.get(name, ""))
             if kind is not None and not kind.is_number and columns.feature(name):
-                cells = kind.read(columns, chunk, name, ())
-                cells = cells if is_whole else cells.filter(pa.array(kept))
-                yield kind.encode(columns, name, cells, self._index)
+                texts = kind.read(columns, chunk, name, ())
+                texts = texts if is_whole else texts.filter(pa.array(kept))
+                yield kind.encode(columns, name, texts, self._index)
         for name, gone in missing.items() if columns.uses_indicators else ():
             if gone.any():
                 x = gone[kept].astype(np.float64)

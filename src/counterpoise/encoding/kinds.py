@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Vector
+from counterpoise.arrays import Flags, Matrix, Vector
 from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.columns import MAX_BUCKETS, Columns, Feature
 from counterpoise.errors import Suggestion
@@ -27,6 +27,18 @@ CYCLE_NAMES = tuple(f"{cycle} {wave}" for cycle in CYCLES for wave in ("sin", "c
 BOOLEAN_TEXT = ("true", "false")
 
 
+class StackedNumbers(NamedTuple):
+    """Columns of numbers as rows."""
+
+    X: Matrix  # (n, d), C-ordered
+    low: Vector  # (d,) the least value of each column
+    high: Vector  # (d,) the greatest one
+
+    def select(self, rows: Flags) -> StackedNumbers:
+        """Return some of the rows, within the same bounds."""
+        return self if rows.all() else self._replace(X=self.X[rows])
+
+
 class ColumnBlock(NamedTuple):
     """Values of the features of a column in n rows."""
 
@@ -38,6 +50,7 @@ class ColumnBlock(NamedTuple):
     column: str = ""  # the column that has these categories
     rows: int = 0  # rows that have a value, where there are ``values``
     entries: Any = None  # CSR matrix (n, m) of features that are numbered; codes of its entries
+    stacked: StackedNumbers | None = None  # the ``values`` as rows
 
 
 class Kind:

@@ -77,6 +77,42 @@ def is_bounded(moments, double largest, double heaviest):
     return fine
 
 
+def describe_nonzero(moments):
+    """Return mean, standard deviation and weight of the values of each feature that are not 0.
+
+    Without such values, all are 0. Of values with a 0 in almost no row, 0 is one.
+    """
+    import numpy as np
+
+    cdef const double[::1] n = moments.n, anchor = moments.anchor
+    cdef const double[:, ::1] means = moments.mean
+    cdef const double[:, :, ::1] nonconstant = moments.nonconstant_weight
+    cdef const double[:, :, :] C = moments.C
+    cdef Py_ssize_t c = n.shape[0], d = anchor.shape[0], k, j
+    found = np.zeros((3, d))
+    cdef double[:, ::1] out = found
+    cdef double total = 0.0, weight, mean, scatter, apart, square
+    for k in range(c):
+        total += n[k]
+    for j in range(d):
+        weight = mean = scatter = 0.0
+        for k in range(c):
+            weight += nonconstant[k, 0, j]
+            mean += n[k] * means[k, j] / total
+        for k in range(c):
+            apart = means[k, j] - mean
+            scatter += C[k, j, j] + n[k] * apart * apart
+        mean += anchor[j]
+        out[2, j] = weight
+        if weight >= total * (1.0 - 1e-9):
+            out[0, j], out[1, j] = mean, sqrt(max(scatter / total, 0.0))
+        elif weight > 0.0:  # the sums are the same, and there are fewer values
+            out[0, j] = total * mean / weight
+            square = (scatter + total * mean * mean) / weight - out[0, j] * out[0, j]
+            out[1, j] = sqrt(max(square, 0.0))
+    return found
+
+
 ctypedef fused place_t:
     int32_t
     int64_t

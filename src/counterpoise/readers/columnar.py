@@ -9,6 +9,7 @@ import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,9 @@ DESCRIPTION = 1 << 26  # bytes of a description at most
 BODY = 1 << 30  # bytes of a body at most, expanded
 DICTIONARY_BATCH, RECORD_BATCH = 2, 3  # kinds of messages that have a body
 CELL_BYTES = 8  # estimated bytes of any cell
-FLOAT64, STRING = pa.float64(), pa.string()
+FLOAT64, INT64, STRING, STRING_VIEW = pa.float64(), pa.int64(), pa.string(), pa.string_view()
 MAX_EMPTY_ROWS = 1 << 16  # rows of a batch in which every value is missing
+NO_HASH = xxh3_128().hexdigest()  # of no values
 BATCH = 1 << 15  # rows read at a time, at most
 
 
@@ -203,10 +205,11 @@ def plain(batch: pa.RecordBatch, source: str) -> Iterator[pa.Table]:
         raise DataError(f"{source}: a batch of {batch.num_rows:,} rows without values")
     names = list(batch.schema.names)
     require_different(names, source)
-    batch = pa.record_batch([_sound(column) for column in batch.columns], names)
+    if any(pa.types.is_dictionary(kind) or kind == STRING_VIEW for kind in batch.schema.types):
+        batch = pa.record_batch([_sound(column) for column in batch.columns], names)
     for part in _parts(batch):
-        columns = zip(names, part.columns, strict=True)
-        yield pa.table({name: _simple(name, column, source) for name, column in columns})
+        columns = [*map(_simple, names, part.columns, repeat(source))]
+        yield pa.Table.from_arrays(columns, names)
 
 
 def is_category(kind: pa.DataType) -> bool:
@@ -234,9 +237,10 @@ def _sound(column: pa.Array) -> pa.Array:
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield the batch, or slices of it if decoding its dictionaries takes much more memory."""
-    total = np.zeros(batch.num_rows, dtype=np.int64)
-    for column in batch.columns:
-        if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
+    kinds, total = batch.schema.types, np.zeros(batch.num_rows, dtype=np.int64)
+    for j, kind in enumerate(kinds):
+        if pa.types.is_dictionary(kind) and _is_text(kind.value_type):
+            column = batch.column(j)
             length = pc.binary_length(column.dictionary.cast(pa.large_string()))
             total += length.take(column.indices).fill_null(0).to_numpy(zero_copy_only=False)
     if total.sum() <= CHUNK_BYTES:
@@ -257,6 +261,8 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
     kind = column.type
+    if kind in (FLOAT64, INT64):
+        return column
     if pa.types.is_dictionary(kind):
         values = column.dictionary
         if _is_text(values.type):  # views cannot be taken
@@ -424,23 +430,30 @@ class _RowCutter:
 
     def add(self, table: pa.Table) -> Iterator[pa.Table]:
         """Add rows; yield the chunks that are now complete."""
-        each = np.full(table.num_rows, CELL_BYTES * table.num_columns, dtype=np.int64)
-        for column in table.columns:
-            if column.type == STRING:
-                each += pc.binary_length(column).fill_null(0).to_numpy()
-        while table.num_rows:
-            ends = self._bytes + np.cumsum(each)
-            rows = min(self.most - self._rows, int(np.searchsorted(ends, CHUNK_BYTES)) + 1)
-            self._open.append(table.slice(0, rows))
-            self._rows += self._open[-1].num_rows
-            self._bytes = int(ends[: self._open[-1].num_rows][-1])
-            table, each = table.slice(rows), each[rows:]
+        fixed = CELL_BYTES * table.num_columns
+        texts = [table.column(j) for j, one in enumerate(table.schema.types) if one == STRING]
+        start, n = 0, table.num_rows
+        while start < n:
+            rows = min(self.most - self._rows, n - start)
+            lengths = [pc.binary_length(column.slice(start, rows)) for column in texts]
+            size = fixed * rows + sum(pc.sum(one).as_py() or 0 for one in lengths)
+            if self._bytes + size >= CHUNK_BYTES:
+                each = np.full(rows, fixed, dtype=np.int64)
+                for length in lengths:
+                    each += length.fill_null(0).to_numpy()
+                ends = np.cumsum(each)
+                rows = int(np.searchsorted(ends, CHUNK_BYTES - self._bytes)) + 1
+                rows, size = min(rows, len(ends)), int(ends[:rows][-1])
+            self._open.append(table if rows == n else table.slice(start, rows))
+            self._rows, self._bytes, start = self._rows + rows, self._bytes + size, start + rows
             if self._rows == self.most or self._bytes >= CHUNK_BYTES:
                 yield from self.rest()
 
     def rest(self) -> Iterator[pa.Table]:
         """Yield the rows after the last complete chunk, if there are any."""
-        if self._open:
+        if len(self._open) == 1:
+            yield self._open[0]
+        elif self._open:
             is_mixed = any(t.schema != self._open[0].schema for t in self._open)
             how = "permissive" if is_mixed else "none"  # parts of a frame may have other numbers
             yield pa.concat_tables(self._open, promote_options=how)
@@ -451,18 +464,21 @@ class _Hashes:
     """A hash of each column, updated value by value: batches do not matter."""
 
     def __init__(self) -> None:
+        # The line of a column begins with its name and type.
         self._by_column: dict[str, tuple[str, Any, Any]] = {}
 
     def add(self, columns: Mapping[str, pa.Array]) -> None:
         for name, part in columns.items():
             kind = part.type
             if name not in self._by_column:
-                self._by_column[name] = str(kind), xxh3_128(), xxh3_128()
+                lengths = None if kind == FLOAT64 else xxh3_128()  # whose lengths are not hashed
+                self._by_column[name] = f"{name}\0{kind}\0", xxh3_128(), lengths
             _, values, lengths = self._by_column[name]
             if kind == FLOAT64:
                 values.update(part.to_numpy(zero_copy_only=False))
             elif kind == STRING:
-                length = pc.binary_length(part).fill_null(-1)
+                length = pc.binary_length(part)
+                length = length.fill_null(-1) if part.null_count else length
                 lengths.update(np.ascontiguousarray(length))
                 offsets = np.frombuffer(part.buffers()[1], np.int32)[part.offset :]
                 start, end = offsets[0], offsets[len(part)]
@@ -471,20 +487,26 @@ class _Hashes:
             elif not pa.types.is_null(kind):
                 if pa.types.is_temporal(kind):
                     part = part.view(f"int{kind.bit_width}")
-                lengths.update(_numbers(part.is_valid()))
-                values.update(_numbers(part.fill_null(False if kind == "bool" else 0)))
+                if part.null_count:
+                    lengths.update(_numbers(part.is_valid()))
+                    part = part.fill_null(False if kind == "bool" else 0)
+                else:
+                    lengths.update(np.ones(len(part), dtype=bool))
+                values.update(_numbers(part))
 
     def digest(self) -> str:
         lines = [
-            f"{name}\0{kind}\0{values.hexdigest()}{lengths.hexdigest()}\n"
-            for name, (kind, values, lengths) in sorted(self._by_column.items())
+            f"{line}{values.hexdigest()}{NO_HASH if lengths is None else lengths.hexdigest()}\n"
+            for _, (line, values, lengths) in sorted(self._by_column.items())
         ]
         return xxh3_128_hexdigest("".join(lines).encode())
 
 
 def _arrays(table: pa.Table) -> dict[str, pa.Array]:
     """Return the columns of a table, each as one array."""
-    return dict(zip(table.column_names, map(whole_array, table.columns), strict=True))
+    batches = table.to_batches()
+    columns = batches[0].columns if len(batches) == 1 else map(whole_array, table.columns)
+    return dict(zip(table.column_names, columns, strict=True))
 
 
 def _starts(columns: Mapping[str, pa.Array], n: int) -> tuple[str, ...]:

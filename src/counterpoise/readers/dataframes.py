@@ -37,6 +37,7 @@ class FrameSource(ColumnarSource):
         self._label = label
         self._frame, self._beside = frame, dict(beside or {})
         self._types: dict[str, tuple[pa.DataType, str]] = {}
+        self._alike: tuple[pa.Schema | None, int] = None, 0  # of the batch before, unless cast
 
     @property
     def offered_columns(self) -> tuple[str, ...]:
@@ -67,7 +68,10 @@ class FrameSource(ColumnarSource):
 
     def _cast_alike(self, table: pa.Table) -> pa.Table:
         """Return the same rows with the types of the batches before, if no value changes."""
-        for j, field in enumerate(table.schema):
+        schema, categories = table.schema, len(self._categorical)
+        if self._alike == (schema, categories):
+            return table
+        for j, field in enumerate(schema):
             now = field.type
             family = "category" if field.name in self._categorical else _family(now)
             before, previous = self._types.get(field.name, (now, family))
@@ -90,6 +94,7 @@ class FrameSource(ColumnarSource):
                 Suggestion("convert it to what it was"),
                 drop_remedy(field.name),
             )
+        self._alike = schema if table.schema == schema else None, categories
         return table
 
 

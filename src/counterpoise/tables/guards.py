@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.arrays import Flags, Matrix, Rows, Vector, distinct_labels
+from counterpoise.arrays import Flags, Matrix, Vector
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
 from counterpoise.engine.state import State
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion, suggest
+from counterpoise.moments._moments import describe_nonzero
 from counterpoise.readers.chunk import Chunk
 from counterpoise.solver.options import LABEL_OPTIONS
 from counterpoise.tables.alerts import DAY_SECONDS
@@ -99,7 +100,7 @@ class Guards:
         ``learned`` are the labels so far, ``declared`` the only valid ones (empty for any), and
         ``settled`` the rows that were learned in runs that have ended.
         """
-        labels = distinct_labels(encoded.y)
+        labels = encoded.labels
         if not learned or self.positive is not None:
             everything = {*map(str, learned), *map(str, labels)}
             if len(everything) > 1 and not declared:
@@ -236,19 +237,20 @@ class OutlierCounter:
         self._found: dict[str, tuple[int, str]] = {}
 
     def count(
-        self, learned: State, features: Sequence[Feature], X: Rows, kept: Flags, chunk: Chunk
+        self, learned: State, features: Sequence[Feature], encoded: EncodedChunk, chunk: Chunk
     ) -> None:
-        """Count values of the rows X (n, d) of a chunk that are kept."""
+        """Count values of the encoded rows of a chunk."""
+        X, kept = encoded.X, encoded.kept
         if not X.shape[0]:
             return
-        bounds = expected_range(learned)
+        expected = expected_range(learned)
         if learned.codes is not None:
             X, _ = learned.codes.split(X)
-        if bounds is None or len(bounds[0]) != X.shape[1]:
+        if expected is None or len(expected[0]) != X.shape[1]:
             return
-        low, high = bounds
+        low, high = expected
         if isinstance(X, np.ndarray):
-            least, greatest = _extremes(X)
+            least, greatest = encoded.bounds or _extremes(X)
             for j in np.flatnonzero((least < low) | (greatest > high)).tolist():
                 x = X[:, j]
                 self._add(features[j], x, np.flatnonzero((x < low[j]) | (x > high[j])), kept, chunk)
@@ -297,7 +299,7 @@ def expected_range(learned: State) -> tuple[Vector, Vector] | None:
 
     None if all are unknown.
     """
-    if learned.moments.n.sum() < MIN_LEARNED_ROWS:
+    if sum(learned.moments.n.tolist()) < MIN_LEARNED_ROWS:
         return None
     if learned.fixed is not None or learned.warmup is not None:
         if learned.fixed is None or learned.warmup is not None:
@@ -305,21 +307,10 @@ def expected_range(learned: State) -> tuple[Vector, Vector] | None:
         mean, deviation = learned.fixed.mean, np.array(learned.fixed.deviation)
         never = np.zeros(len(mean), dtype=bool)
     else:
-        moments = learned.moments
-        n, nonzero = moments.n.sum(), moments.nonconstant_weight[:, 0].sum(axis=0)
-        mean = moments.anchor + moments.n @ moments.mean / n
-        apart = moments.anchor + moments.mean - mean
-        scatter = np.einsum("kjj->j", moments.C) + moments.n @ apart**2
-        with np.errstate(all="ignore"):
-            # Over the values that are not 0: sums are the same, and there are fewer of them.
-            full = nonzero >= n * (1 - 1e-9)
-            nonzero_mean = np.where(full, mean, n * mean / nonzero)
-            square = (scatter + n * mean**2) / nonzero - nonzero_mean**2
-            deviation = np.sqrt(np.where(full, scatter / n, np.maximum(square, 0.0)))
-        mean, never = nonzero_mean, nonzero < MIN_LEARNED_ROWS
-    with np.errstate(all="ignore"):
-        # A feature that never varied, except for rounding, has no deviation.
-        far = np.where(deviation > 1e-9 * np.abs(mean), MAX_DEVIATIONS * deviation, np.inf)
-    far = np.where(never | ~np.isfinite(far), np.inf, far)
-    mean = np.where(np.isfinite(mean), mean, 0.0)
+        mean, deviation, nonzero = describe_nonzero(learned.moments)
+        never = nonzero < MIN_LEARNED_ROWS
+    # A feature that never varied, except for rounding, has no deviation.
+    is_known = (deviation > 1e-9 * np.abs(mean)) & ~never & np.isfinite(mean)
+    far = np.where(is_known, MAX_DEVIATIONS * deviation, np.inf)
+    mean = np.where(is_known, mean, 0.0)
     return mean - far, mean + far

@@ -211,7 +211,8 @@ class TableModel:
         """Learned rows that have a value for each feature, (d,), if they were counted."""
         if self.held is None:
             return None
-        return np.pad(self.held, (0, len(self.encoding.features) - len(self.held)))
+        more = len(self.encoding.features) - len(self.held)
+        return np.append(self.held, np.zeros(more, dtype=np.int64)) if more else self.held.copy()
 
     @property
     def optional_columns(self) -> frozenset[str]:
@@ -301,7 +302,7 @@ class TableModel:
         if encoded.X.shape[0]:
             if is_fitted:
                 state = self.estimator.reference_state
-                self.outlying.count(state, after.features, encoded.X, encoded.kept, chunk)
+                self.outlying.count(state, after.features, encoded, chunk)
             found = self._learn_rows(chunk, encoded, old_classes, needs_scores)
         self._count(chunk, key, encoded, after)
         return found
@@ -404,7 +405,7 @@ class TableModel:
         auto = as_auto(self.model)
         if auto is not None and names:
             auto.warning_names = names
-        if len({*old_classes, *distinct_labels(encoded.y)}) > MAX_CATEGORIES:
+        if len({*old_classes, *encoded.labels}) > MAX_CATEGORIES:
             raise DataError(
                 f"{source}: column {encoding.columns.label!r} has more than "
                 f"{MAX_CATEGORIES:,} different labels; is it the right column?"
@@ -467,6 +468,7 @@ class TableModel:
         _, y, _ = labels(columns, chunk, self.encoding.labels)
         require_declared(columns, chunk, y, kept)
         encoded = EncodedChunk(np.empty((chunk.rows, 0)), y, None, kept, {})
+        encoded = encoded._replace(labels=distinct_labels(y))
         self.require_labels(chunk, encoded, self.classes if self.is_fitted else [])
 
     # All frames are one input in the records. They have no names and cannot be read again.
@@ -474,10 +476,11 @@ class TableModel:
     def learn_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
         """Learn the rows of a frame, with weights (n,), and return their number."""
         at = 0
-        for chunk in self.chunks(source, FRAMES, ReadPosition()):
-            part = None if weight is None else weight[at : at + chunk.rows]
-            self.learn(self._following(chunk), FRAMES, allow_overlap=True, weight=part)
-            at += chunk.rows
+        with one_thread():
+            for chunk in self.chunks(source, FRAMES, ReadPosition()):
+                part = None if weight is None else weight[at : at + chunk.rows]
+                self.learn(self._following(chunk), FRAMES, allow_overlap=True, weight=part)
+                at += chunk.rows
         return at
 
     def fit_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
@@ -515,7 +518,7 @@ class TableModel:
         for chunk in self.chunks(source, FRAMES, ReadPosition()):
             chunk = self._following(chunk)
             encoded, after = self.encode_new(chunk, FRAMES, old_classes, allow_overlap=True)
-            old_classes = sorted({*old_classes, *encoded.y.tolist()})
+            old_classes = sorted({*old_classes, *encoded.labels})
             self._count(chunk, FRAMES, encoded, after)
         whole = _concatenate([part for part, _ in self._encode_again(source, weight)])
         if whole is not None:
@@ -689,15 +692,17 @@ def learn_inputs(
         if former is not None:
             model.formerly[key] = former
         chunks = model.chunks(source, key, records.position(key))
-        for chunk in read_ahead(chunks, source, stop):
-            scored = model.learn(chunk, key, allow_overlap, needs_scores=needs_scores)
-            after_chunk(source, chunk, scored)
-            new[key] += chunk.rows
-            unsaved += chunk.rows
-            if unsaved >= checkpoint_every * max(1.0, size / MAX_FREQUENT_SAVE_BYTES):
-                before_save(False)
-                model.save()
-                unsaved, size = 0, os.path.getsize(model.path) if os.path.exists(model.path) else 0
+        with one_thread():
+            for chunk in read_ahead(chunks, source, stop):
+                scored = model.learn(chunk, key, allow_overlap, needs_scores=needs_scores)
+                after_chunk(source, chunk, scored)
+                new[key] += chunk.rows
+                unsaved += chunk.rows
+                if unsaved >= checkpoint_every * max(1.0, size / MAX_FREQUENT_SAVE_BYTES):
+                    before_save(False)
+                    model.save()
+                    exists, unsaved = os.path.exists(model.path), 0
+                    size = os.path.getsize(model.path) if exists else 0
     window, is_over = model.window, not stop()
     before_save(is_over)
     is_changed = is_over and model.finish()

@@ -227,7 +227,7 @@ class Predictor:
         columns = self._carried_columns(chunk)
         if kept.any():
             features = self.scorer.encoding.features
-            self.outlying.count(self.learned.reference_state, features, encoded.X, kept, chunk)
+            self.outlying.count(self.learned.reference_state, features, encoded, chunk)
             ranks, labels = ranking_scores(f, scores), scores.classes.best(f)
             balanced, stream = (scores.probabilities(f, stream) for stream in (False, True))
         else:
