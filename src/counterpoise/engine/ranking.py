@@ -1,7 +1,7 @@
 """Leave-one-out scores of kept rows, and the ranking of candidates by them.
 
 A score of a row by a model of all other rows follows from the moments, without learning again. For
-least squares of two classes see :meth:`counterpoise.solver.ridge.RidgePath.leave_one_out`. LDA and
+least squares of two classes see :class:`counterpoise.solver.leave_one_out.LeftOut`. LDA and
 QDA: without the row x of class k the mean moves by v/(n − 1), v = x − μ_k, and W loses its share of
 vvᵀ, so that the formula of Sherman and Morrison gives distances and determinants. The other rows of
 the class then count n/(n − 1) times as much.
@@ -53,6 +53,7 @@ from counterpoise.solver.categories import (
 from counterpoise.solver.category_classes import WithinClasses, within_classes
 from counterpoise.solver.class_weights import ClassFactors, by_label
 from counterpoise.solver.imputation import ImputedMoments
+from counterpoise.solver.leave_one_out import LeftOut
 from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import MAX_LEVERAGE, PooledClasses, RidgeSystems, eigen, quadratic
 from counterpoise.solver.score_functions import LinearScores, QuadraticScores
@@ -137,11 +138,10 @@ def for_raw_rows(
 def _squares(
     systems: RidgeSystems, b: Vector, rows: Sample, slot: NDArray[np.intp]
 ) -> LeaveOneOutScores:
-    path = systems.path()
-    scores, h = path.leave_one_out(b, rows.Z, slot, rows.weight, rows.own)
-    (coef,), (offset,) = path.coefficients(b)
-    models = RidgePathScores(systems.anchor.copy(), coef[:, None], offset[:, None])
-    return LeaveOneOutScores(scores[..., None], models, path.rms(b), _largest(h, slot))
+    left = LeftOut(systems, b, rows.Z, slot, rows.weight, rows.own)
+    models = RidgePathScores(systems.anchor.copy(), left.coef[:, None], left.offset[:, None])
+    largest = _largest(left.leverage, slot)
+    return LeaveOneOutScores(left.scores[..., None], models, left.rms, largest)
 
 
 def _linear(pool: PooledClasses, b: Vector, rows: Sample) -> LeaveOneOutScores:
@@ -192,7 +192,7 @@ def _linear(pool: PooledClasses, b: Vector, rows: Sample) -> LeaveOneOutScores:
 def _category_squares(
     left: CategorySystems, b: Vector, rows: Sample, slot: NDArray[np.intp]
 ) -> LeaveOneOutScores:
-    """Return leave-one-out scores as ``RidgePath.leave_one_out`` does, with categories."""
+    """Return leave-one-out scores as :class:`LeftOut` does, with categories."""
     assert rows.categories is not None
     path, base, stack = left.path(), left.base, left.stack
     E, s, shift = stack.rows(rows.categories), base.s[0], left.shift
@@ -444,7 +444,7 @@ def rank_by_leave_one_out(
     The first one without a map, or else the first one, chooses the ridges of columns with many
     categories.
     """
-    models, G, columns, ends = [], [], None, None
+    models, G, columns, ends, rows = [], [], None, None, None
     plain = next((one for one in candidates if one[1].fixed is None), candidates[0])
     if plain[1].codes is not None and plain[1].moments.categories is not None:
         columns = _with_ridges(plain[1], plain[2])
@@ -457,7 +457,9 @@ def rank_by_leave_one_out(
         classes = Classes.of(moments, moments.labels[:0])
         if len(classes.labels) < 2:
             return None
-        X, code, weight, clock = kept.arrays(classes.labels, kept.ranking_rows(len(classes.labels)))
+        if rows is None:  # all candidates have learned the same rows
+            rows = kept.arrays(classes.labels, kept.ranking_rows(len(classes.labels)))
+        X, code, weight, clock = rows
         passed = moments.N[classes.slots][code] - clock
         passed, half_life = np.maximum(passed, 0.0), state.config.decay.rows
         one, weight = (

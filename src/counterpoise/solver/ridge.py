@@ -110,6 +110,23 @@ class RidgeSystems:
         """Mean of each class about the centre, in scaled units, of shape (g, c, d)."""
         return (self.mean - self.centre[:, None]) / self.s[:, None]
 
+    def varies(self) -> Flags:
+        """Return the features (d,) of which a second moment, or a product with it, is not 0."""
+        within = np.einsum("...jj->...j", self.C)
+        moved = (self.a[..., None] * ((within > 0.0) | (self.delta != 0.0))).any(axis=(0, 1))
+        live: Flags = moved | (self.h != 0.0).any(axis=0)
+        live[0] |= not live.any()
+        return live
+
+    def select(self, live: Flags) -> RidgeSystems:
+        """Return the problems of some features."""
+        some = np.flatnonzero(live)
+        C = self.C.take(some, axis=-2).take(some, axis=-1)
+        mean, m, s = (one[..., some] for one in (self.mean, self.m, self.s))
+        return RidgeSystems(
+            self.anchor[some], self.intercept, self.n, mean, C, m, s, self.a, self.y
+        )
+
     def K(self) -> Batch:
         """Return second moments (g, d, d) about the centre, without the ridge; a new array."""
         K = within_class_scatter(self.n, self.C, self.a, self.s)
@@ -382,60 +399,6 @@ class RidgePath:
             score += np.where(trusted, self.a[k] * loss / left**2, np.inf)
             blur += len(t) * self.a[k] * LOSS_RTOL / left**2
         return score, blur
-
-    def leave_one_out(
-        self, b: Vector, Z: Matrix, slot: NDArray[np.intp], weight: Vector, own: NDArray[np.intp]
-    ) -> tuple[Matrix, Matrix]:
-        """Return scores (n, r) of learned rows by models without them, and leverages (n, r).
-
-        Rows Z (n, d) are relative to the anchor; they are of the classes in these slots and have
-        these weights. A row of weight ω = a_k/n_k and target y that has the score f and the
-        leverage h = ω φ·R⁻¹φ, φ = [1, ζ], would have had
-
-            f₋ = (f − h y)/(1 − h) + ω φ·R⁻¹ E_k[φ (y − f)]
-
-        The last term gives the other rows of its class the weight that the class loses with it.
-        The model of a row has no term j = ``own`` (n,), −1 for none, which makes all products
-        φ·R⁻¹x less by φ·R⁻¹e_j e_j·R⁻¹x / e_j·R⁻¹e_j.
-        """
-        P = (Z - self.centre) / self.s @ self.V
-        (t,), (w,) = self.solve_rotated(b)
-        inverse = 1.0 / (self.lam + b[:, None])
-        u, pull = inverse * self.h, self.rank_one(b, self.norm(inverse))
-        tilt = self.share - P @ u.T  # φ·R⁻¹q
-        y, omega = self.y[0, slot, None], (weight * self.a[slot] / self.n[slot])[:, None]
-        h, f = self.share + P**2 @ inverse.T - pull * tilt**2, t + P @ w.T
-        has_own = np.flatnonzero(own >= 0)
-        E = self.V[own[has_own]]
-        lean = E @ u.T
-        size = E**2 @ inverse.T - pull * lean**2
-        ratio = np.zeros_like(h)  # φ·R⁻¹e_j / e_j·R⁻¹e_j
-        ratio[has_own] = (P[has_own] * E) @ inverse.T + pull * tilt[has_own] * lean
-        ratio[has_own] /= np.where(size > 0.0, size, np.inf)
-        h[has_own] -= ratio[has_own] ** 2 * size
-        f[has_own] -= ratio[has_own] * (E @ w.T)
-        h = np.clip(omega * h, 0.0, MAX_LEVERAGE)
-        scores: Matrix = (f - h * y) / (1.0 - h)
-        coef = w @ self.V.T / self.s
-        for k in np.unique(slot):
-            mine, delta = slot == k, self.delta[k] @ self.V
-            rest = self.y[0, k] - t - w @ delta
-            # E_k[ζ (y − f)]: the mean residual at the mean of the class, and what f has of its
-            # scatter.
-            g = rest[:, None] * delta - coef @ self.C[k] / self.n[k] / self.s @ self.V
-            along = self.share * rest + P[mine] @ (inverse * g).T
-            tilted = pull * (self.share * rest - (u * g).sum(axis=1))
-            scores[mine] += omega[mine] * (along - tilted * tilt[mine])
-            some = mine[has_own]
-            at_j = E[some] @ (inverse * g).T + tilted * lean[some]
-            scores[has_own[some]] -= omega[has_own[some]] * ratio[has_own[some]] * at_j
-        return scores, h
-
-    def rms(self, b: Vector) -> Vector:
-        """Return the root mean square (r,) of the scores where all classes have their weights."""
-        (t,), (w,) = self.solve_rotated(b)
-        rms: Vector = np.sqrt(t * t + self.share * (w * w @ self.lam))
-        return rms
 
 
 def _quadratic(G: Matrix, w: Batch) -> Vector:
