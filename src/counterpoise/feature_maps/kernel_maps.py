@@ -169,8 +169,12 @@ class Landmarks(KernelMap):
         return result
 
     def apply_into(self, out: Matrix, X: Matrix, drawn: Matrix) -> None:
-        unit = drawn[-1]
-        nearness(X * unit, drawn[:-1] * unit, self.sharpness(), out)
+        unit, marks, sharp = drawn[-1], drawn[:-1], self.sharpness()
+        if UNUSED_LANDMARK in marks[-1]:  # landmarks without a row are the last ones
+            used = len(marks) - int((marks == UNUSED_LANDMARK).any(axis=1).sum())
+            out[:, used:] = 0.0
+            marks, sharp, out = marks[:used], sharp[:used], out[:, :used]
+        nearness(X * unit, marks * unit, sharp, out)
 
     def landmarks_at(self, inputs: int) -> slice:
         """Return all terms."""

@@ -6,7 +6,7 @@ beyond the outermost they are constant. Long tails become short, independent of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import scipy.special as special
@@ -96,8 +96,7 @@ class Hinges(PiecewiseMap):
     def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
         """Return the quantiles of rows, interpolated about the middles of their weights."""
         result = np.empty((self.knots, X.shape[1]))
-        for j, column in enumerate(X.T):
-            values, middle = value_ranks(column, weight)
+        for j, (values, middle) in enumerate(value_ranks(X, weight)):
             result[:, j] = np.interp(self._fractions(), middle, values)
         return result
 
@@ -155,8 +154,7 @@ class Ranks(PiecewiseMap):
     def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
         """Return knots at values of rows, and their scores."""
         result = np.empty((2 * KNOTS, X.shape[1]))
-        for j, column in enumerate(X.T):
-            values, middle = value_ranks(column, weight)
+        for j, (values, middle) in enumerate(value_ranks(X, weight)):
             if len(values) > KNOTS:
                 evenly = np.linspace(middle[0], middle[-1], KNOTS)
                 some = np.unique(np.searchsorted(middle, evenly).clip(0, len(values) - 1))
@@ -252,8 +250,7 @@ class Steps(PiecewiseMap):
     def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
         """Return thresholds at the same levels among the rows, in the middle of two values."""
         result = drawn.copy()
-        for j, column in enumerate(X.T):
-            values, middle = value_ranks(column, weight)
+        for j, (values, middle) in enumerate(value_ranks(X, weight)):
             steps = np.flatnonzero(drawn[:, j] != UNUSED)
             if len(values) > 1:
                 between = 0.5 * (middle[1:] + middle[:-1])
@@ -267,15 +264,17 @@ class Steps(PiecewiseMap):
         return np.full((self.n_params_per_feature, 1), UNUSED)
 
 
-def value_ranks(column: Vector, weight: Vector) -> tuple[Vector, Vector]:
-    """Return the distinct values of a feature, sorted, and the share of weight up to their middle.
+def value_ranks(X: Matrix, weight: Vector) -> Iterator[tuple[Vector, Vector]]:
+    """Yield distinct values of each feature, sorted, and the share of weight up to their middle.
 
     A row of weight 2 counts as two rows.
     """
-    values, place = np.unique(column, return_inverse=True)
-    mass = np.bincount(place, weight, len(values))
-    middle: Vector = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
-    return values, middle
+    columns = np.ascontiguousarray(X.T)
+    order = columns.argsort(axis=1, kind="stable")
+    for values, rows in zip(np.take_along_axis(columns, order, 1), order, strict=True):
+        begins = np.append(True, values[1:] != values[:-1])
+        mass = np.bincount(begins.cumsum() - 1, weight[rows])
+        yield values[begins], (mass.cumsum() - 0.5 * mass) / mass.sum()
 
 
 def _identity_knots() -> Matrix:

@@ -89,7 +89,7 @@ cdef double gather_class(
     cdef Py_ssize_t span = d if narrow or not ours else 8
     cdef Py_ssize_t next_row = span, next_panel = 8 if narrow else 8 * room
     cdef Py_ssize_t step = max(4, VALUES_IN_NEAREST_CACHE // d // 4 * 4) if marked else room
-    cdef int size = <int> d, tile, columns = <int> stride
+    cdef int size = <int> d, tile, used, columns = <int> stride
     for j in range(d):
         centre[j] = 0.0
         mean[j] = 0.0
@@ -117,7 +117,13 @@ cdef double gather_class(
             if ours:
                 add_products(R, filled, d, next_row, next_panel, S, width)
             else:
-                dsyrk(b"U", b"N", &size, &tile, &one, R, &size, &beta, C, &columns)
+                some = count_used(R, filled, d)
+                if beta == 0.0:  # landmarks without a row are the last terms
+                    for j in range(some, d):
+                        memset(C + j * stride, 0, (j + 1) * sizeof(double))
+                used = <int> some
+                if used:
+                    dsyrk(b"U", b"N", &used, &tile, &one, R, &size, &beta, C, &columns)
             beta, filled = 1.0, 0
     if ours:
         for i in range(d):
@@ -128,6 +134,17 @@ cdef double gather_class(
         mean[j] = (centre[j] - anchor[j]) + about
         centre[j] = about
     return n
+
+
+cdef Py_ssize_t count_used(const double* R, Py_ssize_t m, Py_ssize_t d) noexcept nogil:
+    """Return the number of columns up to the last one that is not 0 in all of m rows."""
+    cdef Py_ssize_t used = 0, i, j
+    for i in range(m):
+        j = d
+        while j > used and R[i * d + j - 1] == 0.0:
+            j -= 1
+        used = j
+    return used
 
 
 def gather_groups(
@@ -171,6 +188,20 @@ def gather_groups(
                 for j in range(i + 1):
                     triangle[g, k] = C[i, j] if m > 1 else 0.0
                     k += 1
+
+
+def sum_about(
+    const double[:, ::1] X, const Py_ssize_t[::1] rows, const double[::1] weight,
+    const double[::1] place,
+):
+    """Return the weighted sum (d,) of rows of X (n, d) about a place."""
+    result = np.zeros(X.shape[1])
+    cdef double[::1] total = result
+    with nogil:
+        sum_rows(
+            &X[0, 0], X.shape[1], &rows[0], rows.shape[0], 1, &weight[0], &place[0], &total[0]
+        )
+    return result
 
 
 cdef Py_ssize_t tile_of(Py_ssize_t d, Py_ssize_t m) noexcept nogil:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix, Rows, Vector
 from counterpoise.moments._moments import add_sparse, best_anchors, hash_sparse, weigh
-from counterpoise.moments._sums import gather, recentre, workspace_size
+from counterpoise.moments._sums import gather, recentre, sum_about, workspace_size
 from counterpoise.moments.downdate import UNTRACKED_HASH
 
 if TYPE_CHECKING:
@@ -96,14 +96,16 @@ def _recenter(
     moved = np.flatnonzero(place != result.anchor)
     result.anchor[moved] = place[moved]
     for k, (rows, omega) in enumerate(entering):
+        if not len(rows):
+            continue
         total = np.zeros(len(moved))
-        for i in range(0, len(rows), block):
-            mine = rows[i : i + block]
-            part = X[mine][:, moved]
-            part = part.toarray() if sp.issparse(part) else part
-            total += omega[mine] @ (part - place[moved])
-        if len(rows):
-            result.mean[k, moved] = total / result.n[k]
+        if isinstance(X, np.ndarray):
+            total = sum_about(X, rows, omega, place)[moved]
+        else:
+            for i in range(0, len(rows), block):
+                mine = rows[i : i + block]
+                total += omega[mine] @ (X[mine][:, moved].toarray() - place[moved])
+        result.mean[k, moved] = total / result.n[k]
 
 
 def dense(
