@@ -11,7 +11,7 @@ from builders import write_frame
 
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.modelfile import container as modelfile
-from counterpoise.tables.event_store import EventStore, pending_path
+from counterpoise.tables.event_database import EventDatabase, pending_path
 from counterpoise.tables.model import TableModel
 
 HEAD = "payment,amount,country,hour"
@@ -24,8 +24,8 @@ DYING = """
 import os, sys
 where, when, count = sys.argv.pop(1), sys.argv.pop(1), int(sys.argv.pop(1))
 from counterpoise import atomic_write
-from counterpoise.tables.event_store import EventStore
-owner = os if where in ("replace", "fsync") else EventStore
+from counterpoise.tables.event_database import EventDatabase
+owner = os if where in ("replace", "fsync") else EventDatabase
 real = getattr(owner, where)
 def dying(*arguments, **options):
     global count
@@ -335,8 +335,8 @@ class NightlyJob:
         difference /= np.abs(wrap_engine(two.model).coef_).max()
         assert difference < 1e-9, difference
         self.largest = max(self.largest, float(difference))
-        with EventStore(pending_path(str(self.job / "m"))) as store:
-            base = store._base
+        with EventDatabase(pending_path(str(self.job / "m"))) as store:
+            base = store.base
             ids = {kind: set(base.select(kind)) for kind in ("events", "labels", "learned")}
             assert ids == {
                 "events": self.pending, "labels": set(self.labels), "learned": set(self.learned)

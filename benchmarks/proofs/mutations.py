@@ -30,7 +30,7 @@ from counterpoise import Ledger
 from counterpoise.errors import ModelFileError
 from counterpoise.ledger.synthetic import payments
 from counterpoise.modelfile import container as modelfile
-from counterpoise.tables.event_store import TABLES, EventStore
+from counterpoise.tables.event_database import TABLES, EventDatabase
 
 MODULES = (
     "counterpoise.cli.messages", "counterpoise.estimators.auto", "counterpoise.export.json",
@@ -452,9 +452,9 @@ class Stores:
         folder = self.folder
         model = [(folder / name).read_bytes() for name in ("m", "both") if (folder / name).exists()]
         shutil.copy(folder / "m.pending", folder / "copy.pending")
-        with EventStore(str(folder / "copy.pending")) as store:
-            rows = {table: list(store._base.select(table).values()) for table in TABLES}
-            tables = [store._read(n).to_pylist() for n in store._base.select("contents")]
+        with EventDatabase(str(folder / "copy.pending")) as store:
+            rows = {table: list(store.base.select(table).values()) for table in TABLES}
+            tables = [store._read(n).to_pylist() for n in store.base.select("contents")]
         rows["batches"] = [row[:5] + row[6:] for row in rows["batches"]]
         return model, {**rows, "contents": tables}
 

@@ -4,6 +4,7 @@
 - ``AutoClassifier``: average of several such models, with weights learned from the stream
 - ``CostSensitiveClassifier``: decisions by expected cost
 - ``TableClassifier``: a model of data frames with text, dates and missing values
+- ``EventStore``: a model, events that wait for their labels, and labels that wait for events
 - ``Ledger``: moments by time and segment, and the model of any selection
 - ``Moments``: count, mean and scatter of each class
 - ``Explanation``: contributions of each column to scores
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     from counterpoise.explanation import Explanation
     from counterpoise.ledger.ledger import Ledger
     from counterpoise.moments.moments import Moments
+    from counterpoise.tables.event_store import EventStore
 
 __version__ = VERSION
 __all__ = [
     "AutoClassifier",
     "BalancedRidgeClassifier",
     "CostSensitiveClassifier",
+    "EventStore",
     "Explanation",
     "Ledger",
     "Moments",
@@ -44,6 +47,7 @@ _MODULES = {
     "AutoClassifier": "estimators.auto",
     "BalancedRidgeClassifier": "estimators.balanced_ridge",
     "CostSensitiveClassifier": "estimators.cost_sensitive",
+    "EventStore": "tables.event_store",
     "Explanation": "explanation",
     "Ledger": "ledger.ledger",
     "Moments": "moments.moments",

@@ -2,6 +2,7 @@
 
 - ``DataError``: input that cannot be used; the message contains the place, the problem and a fix
 - ``BusyError``: a model or ledger that another process is writing
+- ``ConflictError``: an event whose id was used before, with other values
 - ``ModelFileError``: a file that does not contain a valid model
 - ``PrecisionError``: rows that cannot be unlearned, because too few digits would be left
 - ``UnknownRowsError``: rows that cannot be unlearned, because they were never learned
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 
 __all__ = [
     "BusyError",
+    "ConflictError",
     "DataError",
     "ModelFileError",
     "PrecisionError",
@@ -116,6 +118,8 @@ class DataError(ValueError):
         The problem and the suggestions.
     row : int or None
         Position of the row in its chunk, if the problem is in one row.
+    field : str or None
+        The field of an event, if the problem is in one field.
 
     Examples
     --------
@@ -131,6 +135,7 @@ class DataError(ValueError):
     """
 
     row: int | None = None
+    field: str | None = None
 
     def __init__(self, problem: Words, *remedies: Suggestion) -> None:
         super().__init__(problem, *remedies)
@@ -171,6 +176,24 @@ class BusyError(DataError):
     --------
     >>> from counterpoise.errors import BusyError, DataError
     >>> issubclass(BusyError, DataError)
+    True
+    """
+
+
+class ConflictError(DataError):
+    """An event whose id was used before, with other values.
+
+    Parameters
+    ----------
+    problem : str or sequence of str and OptionValue
+        The id.
+    *remedies : Suggestion
+        Actions, one of which is enough.
+
+    Examples
+    --------
+    >>> from counterpoise.errors import ConflictError, DataError
+    >>> issubclass(ConflictError, DataError)
     True
     """
 

@@ -16,7 +16,7 @@ from builders import assert_close, write_frame
 from delayed_labels import DYING, NightlyJob, spoil_store
 
 from counterpoise.estimators.auto import wrap_engine
-from counterpoise.tables.event_store import EventStore, pending_path
+from counterpoise.tables.event_database import EventDatabase, pending_path
 from counterpoise.tables.model import TableModel
 
 ROWS = 60
@@ -70,9 +70,9 @@ def stored_bytes():
 
 def contents():
     """All values in the tables of the store, batches decoded."""
-    with EventStore(pending_path("m")) as store:
-        tables = [store._read(n).to_pylist() for n in store._base.select("contents")]
-        rows = [list(store._base.select(t).values()) for t in ("events", "labels", "learned")]
+    with EventDatabase(pending_path("m")) as store:
+        tables = [store._read(n).to_pylist() for n in store.base.select("contents")]
+        rows = [list(store.base.select(t).values()) for t in ("events", "labels", "learned")]
     return repr(tables) + repr(rows)
 
 
@@ -162,7 +162,7 @@ def test_no_row_is_learned_twice_without_the_option(run, tmp_path, kind):
     assert_learned(run, pd.concat([frame.iloc[:20], frame.iloc[50:]]))
     again = run("learn", "--labels", labels(frame.iloc[10:11], "a.csv"), "--model", "m", code=2).err
     assert "'p0-010' has its label already" in again
-    with EventStore(pending_path("m")) as store:
+    with EventDatabase(pending_path("m")) as store:
         assert len(store) == 30
     # Erasure names the labeled file that it needs, and finds the rows of both.
     where = ["--where", "customer=customer-2"]
@@ -203,11 +203,11 @@ def test_a_wrong_label_does_not_wait(run, tmp_path):
     bad = pd.DataFrame({"id": ["a", "b"], "y": ["no", "maybe"]})
     printed = run("learn", "--labels", labels(bad, "bad.csv"), "--model", "m", code=2).err
     assert "bad.csv, row 2: label 'maybe'" in printed
-    with EventStore(pending_path("m")) as store:
+    with EventDatabase(pending_path("m")) as store:
         assert store.waiting_labels == 0
     bad["y"] = "no"
     run("learn", "--labels", labels(bad, "bad.csv"), "--model", "m")
-    with EventStore(pending_path("m")) as store:
+    with EventDatabase(pending_path("m")) as store:
         assert store.waiting_labels == 2
 
 
@@ -228,7 +228,7 @@ def test_learned_rows_are_deleted_and_others_expire(run, tmp_path):
         "-m",
         "m",
     )
-    with EventStore(pending_path("m")) as store:
+    with EventDatabase(pending_path("m")) as store:
         assert store.expire_after == 90 * 86_400.0
         assert store.expire(time.time() - 3600.0) == (0, 0)
         assert (len(store), store.waiting_labels) == (10, 1)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from delayed_labels import DYING, OPTIONS, PLAIN, model_contents, of_day, write_days
 
-from counterpoise.tables.event_store import EventStore, pending_path
+from counterpoise.tables.event_database import EventDatabase, pending_path
 
 DAYS = 5
 POINTS = [
@@ -46,7 +46,7 @@ def test_late_labels_are_learned_like_the_joined_rows(run, here):
     for day in range(DAYS):
         run(*of_day(day))
     assert model_contents("m") == learn_joined(run)
-    with EventStore(pending_path("m")) as store:
+    with EventDatabase(pending_path("m")) as store:
         rows = sum(len((here / f"labels{k:02d}.csv").read_text().split()) - 1 for k in range(DAYS))
         assert len(store) == 150 * DAYS - rows
 

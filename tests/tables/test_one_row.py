@@ -9,7 +9,7 @@ from builders import assert_same_tables
 from delayed_labels import OPTIONS, of_day, write_days
 
 from counterpoise.estimators.auto import wrap_engine
-from counterpoise.tables.event_store import EventStore, pending_path
+from counterpoise.tables.event_database import EventDatabase, pending_path
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import add_rows, contains
 
@@ -167,7 +167,7 @@ def test_one_person_among_late_labels(run, tmp_path):
     for day in range(4):
         run(*of_day(day))
     shutil.copy("m", "before")
-    with EventStore(pending_path("m")) as store:
+    with EventDatabase(pending_path("m")) as store:
         waited = len(store)
     days = [f"day{day:02d}.csv" for day in range(4)]
     assert "contains labels" in run("unlearn", "m", "labels01.csv", code=2).err
@@ -183,7 +183,7 @@ def test_one_person_among_late_labels(run, tmp_path):
     )
     run("learn", "rest.csv", "--label", "fraud", "--drop", "payment", "--model", "never")
     assert_same_tables("m", "never")
-    with EventStore(pending_path("m")) as store:
+    with EventDatabase(pending_path("m")) as store:
         assert len(store) == waited - (sum(",X," in line for line in events) - mine)
     before = (tmp_path / "m").read_bytes()
     run("unlearn", "m", "--where", "country=X", *days)

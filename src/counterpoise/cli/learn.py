@@ -42,7 +42,7 @@ class DelayedLabelOptions(opt.LabelOptions):
             if self.expire is not None:
                 raise DataError("--expire requires --id and --labels")
             return False
-        from counterpoise.tables.event_store import has_store
+        from counterpoise.tables.event_database import has_store
 
         if self.id is None and not has_store(model):
             raise DataError(opt.MISSING_ID)
@@ -65,12 +65,12 @@ class DelayedLabelOptions(opt.LabelOptions):
 @contextmanager
 def opened_store(model: str, id: str | None = None) -> Iterator[Any]:  # noqa: A002
     """Open the store of a model; one in which nothing was stored is deleted at the end."""
-    from counterpoise.tables.event_store import EventStore, has_store, pending_path
+    from counterpoise.tables.event_database import EventDatabase, has_store, pending_path
 
     if id is None and not has_store(model):
         yield None
         return
-    store = EventStore(pending_path(model), id)
+    store = EventDatabase(pending_path(model), id)
     try:
         yield store
     finally:
@@ -89,16 +89,21 @@ def warn_missing_store(learner: Any, store: Any) -> None:
 
 def missing_store(model: str) -> str:
     """Return the message about a store that is not next to its model."""
-    from counterpoise.tables.event_store import pending_path
+    from counterpoise.tables.event_database import pending_path
 
     return f"{pending_path(model)} is missing; copy it next to the model"
 
 
 def settle(learner: Any, store: Any, is_finished: bool = False) -> None:
     """Let a store follow its model, as it is saved."""
+    from counterpoise.tables.event_store import recover
+
     if store is not None:
         store.label = learner.encoding.columns.label
-        store.settle(learner.store_mark, is_finished)
+        if is_finished:
+            store.settle(learner.store_mark, is_finished)
+        else:
+            recover(store, learner)
         _compact(store)
 
 
@@ -108,22 +113,6 @@ def _compact(store: Any) -> None:
         store.compact()
     except ValueError as error:
         messages.info(f"warning: deleted rows may still be readable: {error}")
-
-
-def drop_id(columns: dict[str, Any], id: str, model: str | None) -> dict[str, Any]:  # noqa: A002
-    """Return settings of columns in which the id is not a feature."""
-    from counterpoise.tables.model import TableModel
-
-    before = None
-    if model is not None and os.path.exists(model):
-        before = TableModel.load(model).encoding.columns
-    dropped = () if before is None else before.drop
-    roles = columns.get("roles", {})
-    has_drop, has_only = "drop" in roles.values(), "only" in columns or (before and before.only)
-    if has_only or (id in dropped and not has_drop):
-        return columns
-    earlier = {} if has_drop else dict.fromkeys(dropped, "drop")
-    return {**columns, "roles": dict(sorted({**earlier, **roles, id: "drop"}.items()))}
 
 
 def _add_pending(
@@ -142,7 +131,7 @@ def _add_pending(
             check = event_checker(learner, store) if kind == "event" else learner.check_labels
             new = store.add(f"{kind}s", source, key, learner.chunk_rows, stop, check)
             _report_new(source, new, kind)
-    return [(PendingRows(store), PENDING)]
+    return [(PendingRows(store.join, store.path), PENDING)]
 
 
 def _report_new(source: Any, new: int, what: str) -> None:
@@ -206,7 +195,7 @@ def learn(
     from counterpoise.atomic_write import lock_file
     from counterpoise.readers import formats
     from counterpoise.readers.chunk import Source
-    from counterpoise.tables.delayed_labels import merge_settings
+    from counterpoise.tables.delayed_labels import drop_id, merge_settings
     from counterpoise.tables.guards import Guards
     from counterpoise.tables.model import TableModel, learn_inputs
     from counterpoise.tables.records import PENDING

@@ -14,7 +14,6 @@ from counterpoise.cli import messages
 from counterpoise.cli import options as opt
 from counterpoise.cli.learn import (
     counts_of,
-    drop_id,
     missing_store,
     opened_store,
     settle,
@@ -183,6 +182,7 @@ def check(
     from counterpoise.errors import printable
     from counterpoise.readers import formats
     from counterpoise.tables.check import Checker
+    from counterpoise.tables.delayed_labels import drop_id
     from counterpoise.tables.guards import Guards
     from counterpoise.tables.model import NAME, TableModel
 
@@ -355,7 +355,7 @@ def unlearn(
     from counterpoise.atomic_write import lock_file
     from counterpoise.readers import formats
     from counterpoise.tables import unlearn as job
-    from counterpoise.tables.event_store import has_store
+    from counterpoise.tables.event_database import has_store
     from counterpoise.tables.records import PENDING, format_inputs
 
     if condition is not None and not os.path.exists(model) and has_store(model):
@@ -390,8 +390,12 @@ def unlearn(
         if store is not None:
             if condition is not None:
                 pending = store.find_pending(condition.match)
-                change.matched_rows += len(pending)
+                kept = store.find_kept(condition.match)
+                change.matched_rows += len(pending) + len(kept)
                 change.erase(pending)
+                if kept:
+                    text = f"warning: {pluralize(len(kept), 'learned event')} with {condition} came"
+                    lines.append(f"{text} alone and stay; erase them by id with EventStore.erase")
             change.plan(learner)
         learner.save()
         settle(learner, store, is_finished=True)

@@ -78,6 +78,11 @@ class CheckedDatabase:
         """Rewrite the file without unused space, and empty the log of changes."""
         with self._lock, self._sqlite_errors():
             self._base.execute("VACUUM")
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Empty the log of changes, which may have deleted rows."""
+        with self._lock, self._sqlite_errors():
             self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     # Rows

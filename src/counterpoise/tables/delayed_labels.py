@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -14,18 +15,20 @@ from counterpoise.encoding.columns import Columns, by_option
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.tables.estimator import NEW_FILE_REMEDY, as_text
-from counterpoise.tables.event_store import EventStore, JoinedChunk, LearnedLabel
+from counterpoise.tables.event_database import EventDatabase, JoinedChunk, LearnedLabel
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import IdRows, Record, ids_of, texts_of
 from counterpoise.tables.scoring import CHUNK_ROWS
 
 
 class PendingRows(Source):
-    """Events of a store whose labels have come, as a source of rows."""
+    """Events that are ready to be learned, as a source of rows."""
 
-    def __init__(self, store: EventStore) -> None:
-        self.store = store
-        self.path = self.name = store.path
+    def __init__(
+        self, chunks: Callable[[Callable[[str], bool]], Iterator[Chunk]], name: str
+    ) -> None:
+        self.path = self.name = name
+        self._chunks = chunks  # which yields them, given a function that selects columns
 
     def done(self) -> tuple[int, int]:
         """Return that the progress is unknown."""
@@ -35,12 +38,12 @@ class PendingRows(Source):
         self, rows: int, after: ReadPosition, kinds: Mapping[str, str],
         wanted: Callable[[str], bool], until: int | None = None,
     ) -> Iterator[Chunk]:  # fmt: skip
-        """Return the rows that are ready; the store contains only those after the mark."""
-        yield from self.store.join(wanted)
+        """Return the rows that are ready, all of which come after the mark."""
+        yield from self._chunks(wanted)
 
 
 def read_learned_events(
-    source: Source, store: EventStore, record: Record, rows: int, wanted: Callable[[str], bool]
+    source: Source, store: EventDatabase, record: Record, rows: int, wanted: Callable[[str], bool]
 ) -> Iterator[JoinedChunk]:
     """Read the events of a file that a store contains, with their present labels, if learned."""
     until, label = record.mark.rows, store.label
@@ -99,7 +102,7 @@ def read_labels(
 
 
 def merge_settings(
-    store: EventStore,
+    store: EventDatabase,
     columns: Mapping[str, Any],
     options: Mapping[str, Any],
     more: Mapping[str, Any],
@@ -134,7 +137,7 @@ def merge_settings(
     return result
 
 
-def event_checker(model: TableModel, store: EventStore) -> Callable[[Chunk], dict[str, str]]:
+def event_checker(model: TableModel, store: EventDatabase) -> Callable[[Chunk], dict[str, str]]:
     """Return a check of the events of one input; it returns the types of their columns."""
     encoding = replace(model.encoding, kinds={**store.kinds, **model.encoding.kinds})
     has_earlier = bool(encoding.kinds)
@@ -145,3 +148,17 @@ def event_checker(model: TableModel, store: EventStore) -> Callable[[Chunk], dic
         return encoding.kinds
 
     return check
+
+
+def drop_id(columns: dict[str, Any], id: str, model: str | None) -> dict[str, Any]:  # noqa: A002
+    """Return settings of columns in which the id is not a feature."""
+    before = None
+    if model is not None and os.path.exists(model):
+        before = TableModel.load(model).encoding.columns
+    dropped = () if before is None else before.drop
+    roles = columns.get("roles", {})
+    has_drop, has_only = "drop" in roles.values(), "only" in columns or (before and before.only)
+    if has_only or (id in dropped and not has_drop):
+        return columns
+    earlier = {} if has_drop else dict.fromkeys(dropped, "drop")
+    return {**columns, "roles": dict(sorted({**earlier, **roles, id: "drop"}.items()))}

@@ -1,677 +1,736 @@
-"""Events that wait for their labels, labels that wait for their events, and learned ids.
+"""A model and its pending events: predict now, learn when the label comes, lose nothing.
 
-The store is an SQLite file next to the model. Two files cannot change in one moment, so the model
-decides. Before rows are learned or unlearned, the store records the planned change as a *step* with
-a digest; the digest is part of the saved model. :meth:`EventStore.settle` compares the two: it
-carries out the steps that the model contains and drops all others. A process that is killed at any
-moment therefore loses no row, and no row is learned twice.
-
-A row is deleted from the file when it is learned, erased or expired.
+Ids and rows are committed in one transaction of the store, together with a log of what the model
+has learned since its file was saved. Predictions and changes are made by one process at a time.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from itertools import compress, groupby
-from typing import Any, NamedTuple, cast
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 from xxhash import xxh3_128_hexdigest
 
-from counterpoise.arrays import Flags
-from counterpoise.encoding import cell_parsing
-from counterpoise.errors import DataError, OptionValue, Suggestion
-from counterpoise.readers.chunk import Chunk, ReadPosition, Source
-from counterpoise.tables.checked_database import CheckedDatabase
-from counterpoise.tables.records import (
-    IdRows,
-    Record,
-    duplicate_id_error,
-    ids_of,
-    is_prefix,
-    texts_of,
+from counterpoise.atomic_write import lock_file
+from counterpoise.errors import DataError, Suggestion, finite
+from counterpoise.readers.chunk import Chunk, ReadPosition
+from counterpoise.tables.alerts import Alerts
+from counterpoise.tables.delayed_labels import PendingRows, drop_id
+from counterpoise.tables.event_chunks import (
+    SINGLE_FORM,
+    chunk_of_events,
+    conflict,
+    hash_event,
+    id_of,
+    is_same_event,
+    pack_chunk,
+    require_object,
+    row_error,
+    texts_by_id,
+    to_bytes,
+    unpack_chunk,
+    with_labels,
 )
+from counterpoise.tables.event_database import (
+    ALONE,
+    EVENTS,
+    KEPT,
+    LABELS,
+    LEARNED,
+    LOG,
+    ROWS,
+    SINGLE,
+    Batch,
+    EventDatabase,
+    EventRow,
+    LearnedLabel,
+    LogEntry,
+    StoredRow,
+    form_of,
+    pending_path,
+)
+from counterpoise.tables.guards import label_text
+from counterpoise.tables.model import TableModel
+from counterpoise.tables.predict import Predictor
+from counterpoise.tables.records import PENDING
+from counterpoise.tables.unlearn import subtract_events
 
-SUFFIX = ".pending"
-VERSION = 1
-ABSENT = "\x00absent\x00"  # before the name of a column: rows that do not have it
-POSITION = "\x00position"  # of a row in its chunk
-EVENTS, LABELS, LEARNED = "events", "labels", "learned"
+PLACE = "the events"  # in messages
+# What became of a label
+WAITING, REVISED, UNCHANGED, IGNORED = "waiting", "revised", "unchanged", "ignored"
 
 
-class Batch(NamedTuple):
-    """Description of the rows of one chunk that were stored."""
+@dataclass(frozen=True)
+class PredictionSettings:
+    """Settings of the predictions of a store."""
 
-    n: int
-    kind: str  # EVENTS or LABELS
-    source: str
-    first: int  # number of the first row within the input
-    format: str  # JSON of what the chunk was like, except for its columns
-    added: float  # time in seconds
-    input: str  # name of the input
-    mark: str  # JSON of the record of the input after these rows
+    alerts: Alerts | None = None  # the rule that decides which events get an alert
+    explain: int = 0  # columns that contribute most
+    explore: float = 0.0  # share of alerts that are dropped, so that their labels come
 
 
-class StoredRow(NamedTuple):
-    """Pending event, or label that waits."""
+class NewLabel(NamedTuple):
+    """Label that was given, checked."""
 
     id: str
-    batch: int
-    position: int  # in the batch
-    label: str = ""  # as text
+    label: Any  # as the model has it
+    event: str | None  # the event as a JSON object, if it was given too
 
 
-class LearnedLabel(NamedTuple):
-    """Label of a learned event."""
+class Learning(NamedTuple):
+    """Event that is learned now."""
 
-    label: str | None  # the present label as text; empty if the record of the input has it
-    input: str  # name of the labeled input; empty if the event and its label came separately
-
-
-TABLES = {
-    "inputs": ("key", "kind", "mark"),
-    "batches": Batch._fields,
-    "contents": ("n", "data"),
-    EVENTS: StoredRow._fields[:3],
-    LABELS: StoredRow._fields,
-    LEARNED: ("id", *LearnedLabel._fields),
-    "steps": ("n", "digest", "change"),
-}
-INITIAL_STATE: dict[str, Any] = {
-    "version": VERSION,
-    "id": None,
-    "mark": None,
-    "batch": 0,
-    "committed": 0,
-    "is_stale": False,
-    "kinds": {},
-    "settings": None,
-    "expire": None,
-}
-
-
-@dataclass(frozen=True, eq=False)
-class JoinedChunk(Chunk):
-    """Events with their labels."""
-
-    ids: tuple[str, ...] = ()  # id of each row
-    # input and row of each event, where the positions are those of labels
-    origins: tuple[str, ...] = ()
-    is_learned: tuple[bool, ...] = ()  # whether the store has the label that was learned
-    inputs: tuple[str, ...] = ()  # labeled input from which a row was learned instead, or empty
-
-    def only(self, rows: Flags) -> JoinedChunk:
-        """Return some rows (rows,), with the same mark."""
-        names = ("ids", "origins", "is_learned", "inputs")
-        values: Any = {name: tuple(compress(getattr(self, name), rows)) for name in names}
-        return replace(cast("JoinedChunk", super().only(rows)), **values)
-
-    def row_name(self, row: int) -> str:
-        """Return the input and the number of a label and of its event."""
-        return super().row_name(row) + (f" ({self.origins[row]})" if self.origins else "")
-
-
-def pending_path(model: str) -> str:
-    """Return the path of the store of a model: next to it."""
-    return (os.path.realpath(model) if os.path.islink(model) else model) + SUFFIX
-
-
-def has_store(model: str) -> bool:
-    """Return whether a store exists next to a model."""
-    return os.path.lexists(pending_path(model))
+    row: StoredRow  # where it is
+    label: Any
+    event: str  # as a JSON object, if it came alone
+    weight: float
 
 
 class EventStore:
-    r"""Pending events by id, labels that wait for their events, and learned ids.
+    r"""A model, its pending events by id, and labels that wait for their events.
+
+    Every change is complete on the disk when its method returns, or did not happen. An event is
+    learned exactly once, when it and its label exist. If the process is killed, the model is
+    rebuilt bit-identically from its last saved file and the log in the store. The store is a file
+    next to the model, which the commands ``learn``, ``unlearn`` and ``relabel`` use too. Both files
+    are locked while they are open.
+
+    Parameters
+    ----------
+    model : str
+        The model file, which has learned rows of at least two classes.
+    id : str, optional
+        The column that joins events and labels. A new store requires it.
+    keep : bool, default=False
+        Whether events are kept when they are learned, so that their labels can be revised and they
+        can be erased by id alone. Otherwise this requires the event again.
 
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from counterpoise.tables.event_store import EventStore
-    >>> from counterpoise.readers import source
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> _ = (folder / "monday.csv").write_text("payment,amount\n1,12.5\n2,980\n")
-    >>> _ = (folder / "labels.csv").write_text("payment,fraud\n2,yes\n3,no\n")
-    >>> store = EventStore(str(folder / "model.pending"), id="payment")
-    >>> store.label, never = "fraud", lambda: False
-    >>> monday, labels = (source(str(folder / f"{name}.csv")) for name in ("monday", "labels"))
-    >>> store.add("events", monday, "monday", 8192, never, lambda chunk: {})
-    2
-    >>> store.add("labels", labels, "labels", 8192, never, lambda chunk: None)
-    2
-    >>> for chunk in store.join(lambda name: True):  # learn it, and save the model with its mark
-    ...     print(chunk.ids, chunk.columns["fraud"].to_pylist())
-    ('2',) ['yes']
-    >>> store.settle(chunk.mark, is_finished=True)
-    >>> len(store), store.waiting_labels, store.find_learned(["2"])
-    (1, 1, {'2': LearnedLabel(label='yes', input='')})
-    >>> store.close()
+    >>> import pyarrow as pa
+    >>> from counterpoise import EventStore, TableClassifier
+    >>> table = pa.table({"amount": [1.0, 2.0, 8.0, 9.0], "fraud": ["no", "no", "yes", "yes"]})
+    >>> path = str(pathlib.Path(tempfile.mkdtemp()) / "fraud.safetensors")
+    >>> TableClassifier().fit(table, "fraud").save(path)
+    >>> with EventStore(path, id="payment") as store:
+    ...     (answer,) = store.predict([{"payment": "p1", "amount": 7.5}])
+    ...     print(answer["prediction"], len(store))
+    ...     print(store.label([{"payment": "p1", "fraud": "no"}]), len(store))
+    ...     print(store.label([{"payment": "p2", "fraud": "yes"}]), store.waiting_labels)
+    yes 1
+    ['learned'] 0
+    ['waiting'] 1
     """
 
-    def __init__(self, path: str, id: str | None = None) -> None:  # noqa: A002
-        self.path = path
-        if id is None and not os.path.lexists(path):
-            raise DataError(
-                f"{path.removesuffix(SUFFIX)} has no pending events",
-                Suggestion("name the column that joins events and labels", "id"),
-            )
-        self._base = CheckedDatabase(path, TABLES, {**INITIAL_STATE, "id": id})
-        state = self._base.state
-        try:
-            if state.get("version") != VERSION:
-                raise DataError(f"{path} was written by another version of counterpoise")
-            if id not in (None, state["id"]):
+    def __init__(self, model: str, id: str | None = None, keep: bool = False) -> None:  # noqa: A002
+        self.keep = keep
+        self._path, self._settings = model, PredictionSettings()
+        self._predictor: tuple[str, Predictor] | None = None  # of a version of the model
+        self._is_grouped = False
+        self._is_torn = False  # whether a change of the model was not completed
+        with ExitStack() as stack:
+            if not os.path.exists(model):
+                TableModel.load(model)  # which raises
+            stack.enter_context(lock_file(model))
+            self._store = EventDatabase(pending_path(model), id)
+            self._base = self._store.base
+            stack.callback(self._store.close)
+            learner = self._read_model()
+            recover(self._store, learner)
+            if len(learner.classes) < 2:
                 raise DataError(
-                    (OptionValue("id"), f" is {id}, but {path} joins by {state['id']!r}"),
-                    Suggestion("leave the option out"),
+                    f"{model} has learned rows of one class only; learn rows of another class first"
                 )
-        except DataError:
-            self._base.close()
-            raise
-        self.id: str = state["id"]
-        self.label = ""  # column of the labels
-        self._claimed: set[str] = set()  # ids of steps since the last settlement
-        steps = self._base.select("steps")
-        self._tip = max(steps.values())[1] if steps else self._mark[0]
+            self._learner: TableModel | None = learner
+            self._open = stack.pop_all()
 
-    def __enter__(self) -> EventStore:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Close the store, and delete it if nothing was ever stored."""
-        is_empty = self.is_empty
-        self._base.close()
-        if is_empty:
-            os.unlink(self.path)
-
-    @property
-    def is_empty(self) -> bool:
-        """True if nothing was ever stored."""
-        return not self._base.state["batch"] and not any(map(self._base.count, TABLES))
-
     def __len__(self) -> int:
         """Return the number of pending events."""
-        return self._base.count(EVENTS)
+        return len(self._store)
+
+    def close(self) -> None:
+        """Save the model, if it has changed, and close the store."""
+        stack, self._open = self._open, ExitStack()
+        with stack:
+            if self._learner is not None and self.unsaved_changes:
+                self.save()
+
+    @property
+    def model(self) -> TableModel:
+        """The model with its columns."""
+        if self._learner is None:
+            raise DataError(f"{self._path} cannot be read again; start again")
+        return self._learner
+
+    @property
+    def id(self) -> str:
+        """Column that joins events and labels."""
+        return self._store.id
 
     @property
     def learned_ids(self) -> int:
         """Number of ids of events that were learned."""
-        return self._base.count(LEARNED)
+        return self._store.learned_ids
 
     @property
     def waiting_labels(self) -> int:
         """Number of labels whose event did not come yet."""
-        return self._base.count(LABELS)
+        return self._store.waiting_labels
 
     @property
-    def kinds(self) -> dict[str, str]:
-        """Types of the columns of all events that were ever added."""
-        return dict(self._base.state["kinds"])
+    def version(self) -> str:
+        """Version of the model: a hash of all that was learned through the store, in order."""
+        return self.model.store_mark.hash[:16] or "0" * 16
 
     @property
-    def settings(self) -> Any:
-        """Options of the model that the first labels will create; None if it exists."""
-        return self._base.state["settings"]
+    def quality(self) -> dict[tuple[Any, Any], int]:
+        """Numbers of labels by label and prediction, as it was given."""
+        return {(true, predicted): n for true, predicted, n in self._base.state["quality"]}
 
     @property
-    def expire_after(self) -> Any:
-        """Seconds after which pending events and labels are deleted; None for never."""
-        return self._base.state["expire"]
+    def unsaved_changes(self) -> int:
+        """Number of changes in the log, which the model file does not contain yet."""
+        return self._base.count(LOG)
 
-    @property
-    def event_inputs(self) -> list[str]:
-        """Names of the inputs of events."""
-        return [key for key, kind, _ in self._base.select("inputs").values() if kind == EVENTS]
-
-    def set_options(self, settings: Mapping[str, Any] | None, expire: float | None) -> None:
-        """Store the options of a model that does not exist yet, and the time to expire."""
-        state = self._base.state
-        changed = {"settings": json.loads(json.dumps(settings)), "expire": expire}
-        if not changed.items() <= state.items():
-            with self._base.transaction():
-                state |= changed
-
-    # Inputs
-
-    def find_input(self, source: Source, key: str) -> tuple[str, str, Record] | None:
-        """Return name, kind and record of an input, whose name is ``key`` now, by its content.
-
-        The name identifies an input that can be read only once, and one that has changed. None if
-        it is unknown.
-        """
-        inputs = self._base.select("inputs")
-        if os.path.isfile(source.path):
-            kinds = {kind for _, kind, _ in inputs.values()}
-            starts = {kind: source.starts(self._column_filter(kind)) for kind in kinds}
-            for name in sorted(inputs, key=lambda name: name != key):
-                _, kind, text = inputs[name]
-                record = _unpack(text)
-                if is_prefix(record, source, starts[kind], self._column_filter(kind)):
-                    return name, kind, record
-        if key not in inputs:
-            return None
-        return key, inputs[key][1], _unpack(inputs[key][2])
-
-    def add(
-        self,
-        kind: str,
-        source: Source,
-        key: str,
-        rows: int,
-        stop: Callable[[], bool],
-        check: Callable[[Chunk], dict[str, str] | None],
-    ) -> int:
-        """Add the new events or labels of an input in chunks of ``rows`` rows; return their number.
-
-        ``check`` raises if a chunk cannot be learned, and returns the types of columns of events.
-        A label is committed when the model has learned it or a later one, or the run has ended.
-        """
-        key, before, record = self.find_input(source, key) or (key, kind, Record())
-        if before != kind:
-            raise DataError(
-                f"{source.name} was given as {before} before; give it as {before} again"
-            )
-        new = 0
-        for chunk in source.chunks(rows, record.mark, {}, self._column_filter(kind)):
-            if stop():
-                break
-            if chunk.entries is not None:
-                raise DataError(f"{chunk.source} is LIBSVM, whose rows have no ids to join by")
-            texts = [""] * chunk.rows if kind == EVENTS else texts_of(chunk, self.label, "label")
-            ids = IdRows().add(chunk, self.id)
-            self._require_new(chunk, ids, kind)
-            kinds = check(chunk)
-            record = replace(record, mark=chunk.mark, starts=record.starts or chunk.starts)
-            with self._base.transaction():
-                n = self._base.state["batch"] = self._base.state["batch"] + 1
-                rows_of = zip(ids, [n] * len(ids), range(len(ids)), texts, strict=True)
-                self._add_batch(kind, chunk, key, record, list(map(StoredRow._make, rows_of)))
-                if kind == EVENTS:
-                    self._set_input(key, EVENTS, _pack(record))
-                    self._base.state["kinds"] |= kinds or {}
-            new += chunk.rows
-        return new
-
-    def _column_filter(self, kind: str) -> Callable[[str], bool]:
-        """Return a function that selects the columns to read."""
-        return lambda name: kind == EVENTS or name in (self.id, self.label)
-
-    def _require_new(self, chunk: Chunk, ids: list[str], kind: str) -> None:
-        """Raise if an id was stored or learned before."""
-        learned, stored = self._base.select(LEARNED, ids), self._rows(kind, ids)
-        for row, one in enumerate(ids):
-            if one not in learned and one not in stored:
-                continue
-            origin = self._origins([stored[one]])[0] if one in stored else ""
-            if kind == EVENTS:
-                before = "an event that was learned" if one in learned else origin
-                raise duplicate_id_error(chunk, row, self.id, one, before)
-            relabel = Suggestion("change a label with counterpoise relabel")
-            text = f"{self.id} {one!r} has its label already{f' in {origin}' if origin else ''}"
-            raise chunk.error(row, text, Suggestion("leave the row out"), relabel)
-
-    def _add_batch(
-        self, kind: str, chunk: Chunk, key: str, record: Record, rows: list[StoredRow]
+    def set_predictions(
+        self, alerts: Alerts | None = None, explain: int = 0, explore: float = 0.0
     ) -> None:
-        """Store the rows of a chunk, inside a transaction."""
-        n, form = rows[0].batch, dict[str, Any](cells=chunk.cells)
-        if kind == LABELS:
-            form["type"] = _label_type(chunk.columns[self.label].type)
-        else:
-            columns = dict(chunk.columns)
-            columns |= {f"{ABSENT}{name}": pa.array(flags) for name, flags in chunk.absent.items()}
-            form |= {"table": chunk.table, "offered": chunk.offered}
-            form["categorical"] = sorted(chunk.categorical)
-            form["types"] = [f"{name}: {column.type}" for name, column in columns.items()]
-            table = pa.table({**columns, POSITION: pa.array(range(chunk.rows), pa.int32())})
-            self._base.insert("contents", [(n, to_bytes(table))])
-        batch = Batch(
-            n, kind, chunk.source, chunk.first, json.dumps(form), time.time(), key, _pack(record)
-        )
-        self._base.insert("batches", [batch])
-        self._base.insert(kind, [row[: len(TABLES[kind])] for row in rows])
+        """Set what answers contain.
 
-    def _set_input(self, key: str, kind: str, text: str | None) -> None:
-        self._base.delete("inputs", [key])
-        if text is not None:
-            self._base.insert("inputs", [(key, kind, text)])
-
-    # Rows that are ready to be learned
-
-    def join(self, wanted: Callable[[str], bool]) -> Iterator[JoinedChunk]:
-        """Join labels with their events, in the order of the labels, and plan to learn the rows.
-
-        A chunk has events of one format with the same columns, as a file would have them.
+        Parameters
+        ----------
+        alerts : Alerts, optional
+            The rule that decides which events get an alert.
+        explain : int, default=0
+            How many columns that contribute most are named.
+        explore : float, default=0.0
+            Share of alerts that are dropped at random, so that labels come for them. The rows of
+            dropped alerts are learned with the weight 1 / ``explore``, and rows of other alerts
+            are not learned.
         """
-        rows, batches = self._mark[1], self._batches()
-        waiting = sorted(self._rows(LABELS).values(), key=lambda row: row[1:3])
-        for n, labels in groupby(waiting, key=lambda row: row.batch):
-            free = [row for row in labels if row.id not in self._claimed]
-            events = self._rows(EVENTS, [row.id for row in free])
-            groups: dict[str, list[StoredRow]] = {}
-            for row in free:
-                if row.id in events:
-                    groups.setdefault(batches[events[row.id].batch].format, []).append(row)
-            for form, group in groups.items():
-                rows += len(group)
-                digest = self.plan({"learn": {row.id: row.label for row in group}, "input": ""}, n)
-                found, mark = [events[row.id] for row in group], ReadPosition(rows, 0, digest)
-                yield self._join(batches[n], group, found, json.loads(form), wanted, mark)
+        if not 0.0 <= explore < 1.0:
+            raise DataError(f"explore must be at least 0 and below 1; got {explore:g}")
+        if explore and alerts is None:
+            raise DataError("explore requires a rule of alerts")
+        self._settings = PredictionSettings(alerts, explain, explore)
+        self._predictor = None
 
-    def _join(
-        self,
-        batch: Batch,
-        labels: list[StoredRow],
-        events: list[StoredRow],
-        form: Mapping[str, Any],
-        wanted: Callable[[str], bool],
-        mark: ReadPosition,
-    ) -> JoinedChunk:
-        tables, index = [], dict[tuple[int, int], int]()
-        for n in sorted({row.batch for row in events}):
-            table = self._read(n)
-            index |= {(n, at): len(index) + k for k, at in enumerate(table[POSITION].to_pylist())}
-            tables.append(table)
-        order = pa.array([index[row.batch, row.position] for row in events], pa.int64())
-        table = pa.concat_tables(tables).take(order)
-        names = [name for name in table.column_names if not name.startswith("\x00")]
-        columns = {name: table[name].combine_chunks() for name in names if wanted(name)}
-        columns[self.label] = _label_array(labels, json.loads(batch.format), form["cells"])
-        return JoinedChunk(
-            batch.source,
-            batch.first,
-            len(events),
-            columns,
-            mark,
-            cells=form["cells"],
-            table=form["table"],
-            offered=(*form["offered"], self.label) if form["table"] else (),
-            absent={
-                name: np.asarray(table[ABSENT + name].to_numpy(), dtype=bool)
-                for name in columns
-                if ABSENT + name in table.column_names
-            },
-            names=() if form["table"] else (*names, self.label),
-            starts=(mark.hash,),
-            categorical=frozenset(form["categorical"]),
-            kinds=self.kinds,
-            is_checked=True,
-            positions=tuple(row.position for row in labels),
-            ids=tuple(row.id for row in events),
-            origins=tuple(self._origins(events)),
-        )
+    # Transactions
 
-    def claim(
-        self, chunks: Iterable[Chunk], key: str, wanted: Callable[[str], bool]
-    ) -> Iterator[Chunk]:
-        """Plan to learn the chunks of a labeled input that has ids, and yield them.
+    @contextmanager
+    def group(self) -> Iterator[None]:
+        """Commit all changes inside the context in one transaction.
 
-        Their pending events and labels are deleted then. Raises if an id was learned before.
+        If it cannot be committed, the store and the model are as they were before.
         """
-        for chunk in chunks:
-            if self.id in chunk.columns and self.label in chunk.columns:
-                mark = self._claim_ids(chunk, key)
-                columns = {c: v for c, v in chunk.columns.items() if c != self.id or wanted(c)}
-                absent = {c: v for c, v in chunk.absent.items() if c in columns}
-                chunk = replace(chunk, columns=columns, absent=absent, store_mark=mark)
-            yield chunk
+        if self._is_grouped:
+            yield
+            return
+        before = self.version
+        self._is_grouped, self._is_torn = True, False
+        try:
+            with self._base.transaction():
+                yield
+                if self._is_torn:
+                    raise DataError(
+                        f"{self._store.path}: a change was not completed; send it again"
+                    )
+        except BaseException:
+            if self._is_torn or self.version != before:
+                self._rebuild()
+            raise
+        finally:
+            self._is_grouped = False
 
-    def _claim_ids(self, chunk: Chunk, key: str) -> ReadPosition:
-        """Plan to learn the rows of a labeled chunk; return the mark of the store."""
-        ids, labels = ids_of(chunk, self.id), cell_parsing.texts(chunk, self.label).to_pylist()
-        learned, waiting = self._base.select(LEARNED, ids), self._rows(LABELS, ids)
-        seen = self._claimed | learned.keys()
-        for row, (one, label) in enumerate(zip(ids, labels, strict=True)):
-            if one in seen:
-                remedies = Suggestion("leave the row out"), Suggestion("correct its id")
-                raise chunk.error(row, f"{self.id} {one!r} was learned already", *remedies)
-            seen.add(one)
-            other = waiting.get(one)
-            if other is not None and other.label != label:
-                origin = self._origins([other])[0]
-                text = f"{self.id} {one!r} has the label {label!r} here and {other.label!r} in"
-                raise chunk.error(row, f"{text} {origin}", Suggestion("correct the label"))
-        digest = self.plan({"learn": dict.fromkeys(ids, ""), "input": key}, 0)
-        return ReadPosition(self._mark[1], 0, digest)
+    def save(self) -> None:
+        """Save the model file, and empty the log that it contains now."""
+        model = self.model
+        model.finish()
+        model.save()
+        self._store.settle(model.store_mark)
+        self._base.checkpoint()
 
-    # Learned, pending and waiting ids
+    def _read_model(self) -> TableModel:
+        columns = drop_id({}, self.id, self._path)
+        return TableModel.open(self._path, columns, {}).require_learned()
 
-    def find_learned(self, ids: Iterable[str]) -> dict[str, LearnedLabel]:
-        """Return the labels of those of some ids that were learned."""
-        return {one: LearnedLabel(*row[1:]) for one, row in self._base.select(LEARNED, ids).items()}
+    def _rebuild(self) -> None:
+        """Read the model file, and repeat the log."""
+        self._predictor, self._learner = None, None
+        learner = self._read_model()
+        repeat_log(self._store, learner)
+        self._learner, self._is_torn = learner, False
 
-    def find(self, ids: Iterable[str], *kinds: str) -> list[str]:
-        """Return those of some ids that are in the store: pending, with a label, or learned."""
-        wanted = list(ids)
-        found = [self._base.select(kind, wanted) for kind in kinds or (EVENTS, LABELS, LEARNED)]
-        return [one for one in wanted if any(one in rows for rows in found)]
+    def _change_model(self, kind: str, chunk: Chunk, weights: list[float], new: Any = None) -> None:
+        """Change the model by rows with their labels, and add the change to the log.
 
-    def find_pending(self, matches: Callable[[Mapping[str, Any], int], Flags]) -> list[str]:
-        """Return the ids of pending events by a function of columns and their number of rows."""
-        result: list[str] = []
-        ids = {(row.batch, row.position): one for one, row in self._rows(EVENTS).items()}
-        for n in dict.fromkeys(n for n, _ in sorted(ids)):
-            table = self._read(n)
-            columns = {name: table[name].combine_chunks() for name in table.column_names}
-            positions = table[POSITION].to_numpy()[matches(columns, table.num_rows)]
-            result += [ids[n, position] for position in positions.tolist()]
+        ``kind`` is "learn" or "unlearn", and ``new`` are labels with which rows are learned again.
+        """
+        model, base = self.model, self._base
+        form, columns = pack_chunk(chunk)
+        given = None if all(weight == 1.0 for weight in weights) else weights
+        change = {"kind": kind, "form": form, "weights": given, "new": new}
+        text, data = json.dumps(change), to_bytes(pa.table(columns))
+        before = model.store_mark.hash
+        digest = xxh3_128_hexdigest(f"{before}{text}{xxh3_128_hexdigest(data)}".encode())
+        try:
+            _apply(model, chunk, change, digest)
+        except BaseException:
+            if model.store_mark.hash != before or self._is_torn:
+                self._is_torn = True
+            else:
+                self._rebuild()  # features may have been added
+            raise
+        self._is_torn = True  # until all of the change is written
+        base.state["logged"] += 1
+        base.insert(LOG, [LogEntry(base.state["logged"], digest, text, data)])
+
+    # Predictions
+
+    def predict(self, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Predict events and store them, with their answers, until their labels come.
+
+        Parameters
+        ----------
+        events : sequence of dict
+            The id and the features of each event. An id that is pending with the same features
+            gets the same answer again.
+
+        Returns
+        -------
+        answers : list of dict
+            For each event its id and the columns of ``counterpoise predict``: ``prediction``,
+            ``score``, ``proba_balanced_...`` and ``proba_stream_...`` of each class, ``alert`` if
+            there is a rule, ``reason_1``, ``share_1`` and so on, and the version of the ``model``.
+        """
+        return [json.loads(text) for text in self.predict_texts(events)]
+
+    def predict_texts(self, events: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Predict events as :meth:`predict` does, and return the answers as JSON."""
+        texts = texts_by_id(self.id, events)
+        before, learned = self._store.stored_rows(EVENTS, texts), self._store.find_learned(texts)
+        rows = self._store.find_rows(before) if before else {}
+        for k, (one, text) in enumerate(texts.items()):
+            if one in learned:
+                raise conflict(k, f"{self.id} {one!r} was learned already; give a new id")
+            if one in before and (one not in rows or not is_same_event(rows[one].event, text)):
+                origin = f" in {self._store.origins([before[one]])[0]}" if one not in rows else ""
+                text = f"{self.id} {one!r} was given with other features{origin}; give a new id"
+                raise conflict(k, text)
+        new = {one: text for one, text in texts.items() if one not in rows}
+        answers = {one: row.answer for one, row in rows.items()}
+        if new:
+            with self.group():
+                added = self._predict_new(new)
+                self._base.insert(ROWS, added)
+                answers |= {row.id: row.answer for row in added}
+                self._learn_waiting({row.id: row for row in added})
+        return [answers[one] for one in texts]
+
+    def _predict_new(self, texts: Mapping[str, str]) -> list[EventRow]:
+        """Return new events with their answers."""
+        predictor, explore = self._current_predictor(), self._settings.explore
+        columns = predictor.scorer.encoding.columns
+        kinds = columns.read(predictor.scorer.encoding.kinds)
+        chunk = chunk_of_events(list(texts.values()), PLACE, kinds, predictor.is_needed)
+        if columns.label in chunk.names and not columns.feature(columns.label):
+            _require_no_label(texts, columns.label)
+        table = predictor.table(chunk)
+        self.model.check_events(self.model.encoding, chunk, has_earlier=True)
+        result, now, version = list[EventRow](), time.time(), self.version
+        for (one, text), answer in zip(texts.items(), table.to_pylist(), strict=True):
+            weight = 1.0
+            if explore and answer["alert"]:
+                answer["explored"] = self._is_explored(one, explore)
+                answer["alert"] = not answer["explored"]
+                weight = 1.0 / explore if answer["explored"] else 0.0
+                answer["explore"] = explore
+            whole = finite({self.id: one, **answer, "model": version})
+            result.append(EventRow(one, now, text, json.dumps(whole), weight))
         return result
 
-    # Steps
+    def _is_explored(self, one: str, share: float) -> bool:
+        """Return whether the alert of an event is dropped: always the same for an id."""
+        return int(xxh3_128_hexdigest(f"explore {one}".encode())[:13], 16) / 16.0**13 < share
 
-    def plan(self, change: Mapping[str, Any], batch: int = 0) -> str:
-        """Record a planned change of the model; return the digest that the model gets.
+    def _current_predictor(self) -> Predictor:
+        """Return the predictor of the present version of the model."""
+        version, settings, model = self.version, self._settings, self.model
+        if self._predictor is None or self._predictor[0] != version:
+            if model.positive not in model.classes:
+                model.choose_positive()
+            alerts = settings.alerts
+            made = Predictor(model, model.positive, alerts, (), False, settings.explain)
+            self._predictor = version, made
+        return self._predictor[1]
 
-        ``change`` maps ``learn`` to labels by id, with the name of their ``input``; ``relabel`` to
-        labels by id; ``revise`` to waiting labels, by id; ``erase`` to ids; or ``drop`` to names
-        of inputs. ``batch`` is that of the labels.
+    # Labels
+
+    def label(self, labels: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Learn events whose labels have come, and correct labels.
+
+        Parameters
+        ----------
+        labels : sequence of dict
+            The id and the label of each event. To correct the label of an event that was learned
+            and not kept, the dict also has all features of the event.
+
+        Returns
+        -------
+        results : list of str
+            For each label "learned", "waiting" (its event did not come yet), "revised",
+            "unchanged", or "ignored" (its event had an alert, and alerts are explored).
         """
-        # The digest does not depend on the batch, whose number differs after an interruption.
-        digest: str = xxh3_128_hexdigest(
-            f"{self._tip}{json.dumps(change, sort_keys=True)}".encode()
-        )
-        with self._base.transaction():
-            number, step = self._base.count("steps") + 1, json.dumps([batch, change])
-            self._base.insert("steps", [(number, digest, step)])
-        self._tip = digest
-        self._claimed |= set(change.get("learn", ()))
-        return digest
+        given, events, name = list[NewLabel](), False, self._store.label
+        for k, row in enumerate(labels):
+            require_object(k, row)
+            if name not in row:
+                raise row_error(k, f"no label in field {name!r}; give it", name)
+            given.append(NewLabel(id_of(self.id, k, row), self._typed_label(k, row[name]), None))
+            events = events or len(row) > 2
+        if events:
+            rest = [{n: v for n, v in row.items() if n != name} for row in labels]
+            texts = texts_by_id(self.id, rest)
+            given = [
+                one._replace(event=texts[one.id] if len(row) > 1 else None)
+                for one, row in zip(given, rest, strict=True)
+            ]
+        return self._change_labels(given)
 
-    def settle(self, mark: ReadPosition, is_finished: bool = False) -> None:
-        """Carry out the planned changes that the saved model contains, and drop all others.
+    def learn(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Learn events that have their labels already.
 
-        ``mark`` is that of the store in the records of the saved model. Labels of an interrupted
-        run are dropped from the first one on that the model did not learn, and are read again.
+        Parameters
+        ----------
+        rows : sequence of dict
+            The id, the features and the label of each event.
+
+        Returns
+        -------
+        results : list of str
+            As of :meth:`label`.
         """
-        base = self._base
-        steps = list(base.select("steps").values())
-        if base.state["mark"] is None and not steps:
-            with base.transaction():
-                base.state["mark"] = [mark.hash, mark.rows]
-        digests = [self._mark[0], *(digest for _, digest, _ in steps)]
-        if mark.hash not in digests:
-            model = self.path.removesuffix(SUFFIX)
+        for k, row in enumerate(rows):
+            require_object(k, row)
+            if not set(row) - {self.id, self._store.label}:
+                raise row_error(k, "an event without features; give them")
+        return self.label(rows)
+
+    def _change_labels(self, given: Sequence[NewLabel]) -> list[str]:
+        ids = [one.id for one in given]
+        if len(set(ids)) < len(ids):
+            twice = next(one for one, n in Counter(ids).items() if n > 1)
+            raise row_error(ids.index(twice), f"{self.id} {twice!r} occurs twice", self.id)
+        learned, waiting = self._store.find_learned(ids), self._store.stored_rows(LABELS, ids)
+        pending, rows = self._store.stored_rows(EVENTS, ids), self._store.find_rows(ids)
+        now, later, results = list[Learning](), dict[str, str](), list[str]()
+        revised = list[tuple[NewLabel, LearnedLabel, str]]()
+        for k, one in enumerate(given):
+            text, row = label_text(one.label), pending.get(one.id)
+            if one.id in learned:
+                before = learned[one.id]
+                if before.label == text:
+                    results.append(UNCHANGED)
+                    continue
+                revised.append((one, before, self._learned_event(k, one, before)))
+                results.append(REVISED)
+                continue
+            if row is not None:
+                stored = rows.get(one.id)
+                if one.event is not None and not (
+                    stored and is_same_event(stored.event, one.event)
+                ):
+                    raise conflict(k, f"{self.id} {one.id!r} was given with other features")
+                weight = 1.0 if stored is None else stored.weight
+                event = "" if stored is None else stored.event
+                now.append(Learning(row, one.label, event, weight))
+            elif one.event is not None:
+                alone = StoredRow(one.id, SINGLE, 0)
+                now.append(Learning(alone, one.label, one.event, 1.0))
+            else:
+                is_known = one.id in waiting and waiting[one.id].label == text
+                results.append(UNCHANGED if is_known else WAITING)
+                if not is_known:
+                    later[one.id] = text
+                    results[-1] = REVISED if one.id in waiting else WAITING
+                continue
+            results.append(IGNORED if now[-1].weight == 0.0 else "learned")
+        with self.group():
+            self._learn(now)
+            self._revise(revised)
+            if later:
+                self._add_waiting(later)
+            self._is_torn = False
+        return results
+
+    def _learned_event(self, k: int, one: NewLabel, before: LearnedLabel) -> str:
+        """Return an event that was learned, to be unlearned or learned with another label."""
+        kept = self._base.select(KEPT, [one.id])
+        event = kept[one.id][1] if one.id in kept else one.event
+        if before.input or not before.features:
+            raise conflict(k, f"{self.id} {one.id!r} was learned from a file; use the shell")
+        if event is None:
+            text = f"the features of {self.id} {one.id!r} were deleted when it was learned"
+            raise conflict(k, f"{text}; give them again")
+        if hash_event(event) != before.features:
+            raise conflict(k, f"{self.id} {one.id!r} was learned with other features")
+        return event
+
+    def _learn(self, rows: Sequence[Learning]) -> None:
+        """Learn events, and delete them from the pending ones, inside a transaction."""
+        if not rows:
+            return
+        batches = self._store.batches({one.row.batch for one in rows} - {SINGLE})
+        forms: dict[str, list[Learning]] = {}
+        for one in rows:
+            if one.weight:
+                forms.setdefault(form_of(one.row, batches), []).append(one)
+        answers = {
+            one: row.answer for one, row in self._store.find_rows(r.row.id for r in rows).items()
+        }
+        for form, group in forms.items():
+            chunk = self._labeled_chunk(json.loads(form), group)
+            self._change_model("learn", chunk, [one.weight for one in group])
+        base, ids = self._base, [one.row.id for one in rows]
+        self._store.remove(EVENTS, ids)
+        self._store.remove(LABELS, ids)
+        learned = [
+            (r.row.id, label_text(r.label), "", hash_event(r.event) if r.event else "", r.weight)
+            for r in rows
+        ]
+        base.insert(LEARNED, learned)
+        if self.keep:
+            base.insert(KEPT, [(r.row.id, r.event) for r in rows if r.event])
+        self._count_quality((answers[r.row.id], r.label) for r in rows if r.row.id in answers)
+
+    def _labeled_chunk(self, form: Mapping[str, Any], rows: Sequence[Learning]) -> Chunk:
+        """Return events of one form with their labels."""
+        encoding = self.model.encoding
+        columns = encoding.columns
+        if form == SINGLE_FORM:
+            kinds = columns.read({**columns.explicit_types, **encoding.kinds})
+            events = [one.event for one in rows]
+            chunk = chunk_of_events(events, PLACE, kinds, columns.is_needed)
+            self._require_known(chunk)
+        else:
+            chunk = self._store.read_events([one.row for one in rows], form, columns.is_needed)
+        labels = [one.label for one in rows]
+        return with_labels(chunk, self._store.label, _label_column(labels, encoding.labels))
+
+    def _require_known(self, chunk: Chunk) -> None:
+        """Raise if events have columns that the model has not learned."""
+        unknown = self.model.encoding.unknown_columns(chunk)
+        if unknown:
             raise DataError(
-                f"{self.path} belongs to another state of {model}; restore both from one backup, "
-                "or move it away to continue without its events"
+                f"{PLACE} have a column {unknown[0]!r}, which the model has not learned",
+                Suggestion("correct the name"),
             )
-        done = [json.loads(change) for _, _, change in steps[: digests.index(mark.hash)]]
-        if done or steps or is_finished or self._uncommitted_batches():
-            with base.transaction():
-                last = max([base.state["committed"], *(batch for batch, _ in done)])
-                self._commit(base.state["batch"] if is_finished else last)
-                self._carry_out([change for _, change in done])
-                base.delete("steps", [row[0] for row in steps])
-                lost = {batch.n for batch in self._uncommitted_batches()}
-                self._remove(LABELS, [o for o, r in self._rows(LABELS).items() if r.batch in lost])
-                base.state["mark"] = [mark.hash, mark.rows]
-                base.state["is_stale"] |= bool(steps or lost)
-        self._tip, self._claimed = mark.hash, set()
 
-    @property
-    def _mark(self) -> tuple[str, int]:
-        digest, rows = self._base.state["mark"] or ("", 0)
-        return digest, rows
+    def _learn_waiting(self, added: Mapping[str, EventRow]) -> None:
+        """Learn new events whose labels came before them, inside a transaction."""
+        waiting = self._store.stored_rows(LABELS, added) if self._base.count(LABELS) else {}
+        by_text = self._labels_by_text()
+        now = [
+            Learning(
+                StoredRow(one, SINGLE, 0), by_text[row.label], added[one].event, added[one].weight
+            )
+            for one, row in waiting.items()
+        ]
+        self._learn(now)
+        self._is_torn = False
 
-    def _uncommitted_batches(self) -> list[Batch]:
-        """Return the batches of labels of a run that did not end."""
-        last = self._base.state["committed"]
-        return [one for one in self._batches().values() if one.kind == LABELS and one.n > last]
+    def _revise(self, rows: Sequence[tuple[NewLabel, LearnedLabel, str]]) -> None:
+        """Replace labels of learned events, inside a transaction."""
+        by_text = self._labels_by_text()
+        found = [row for row in rows if row[1].weight]
+        if found:
+            self._change_model(
+                "unlearn",
+                self._labeled_chunk(SINGLE_FORM, _as_learned(found, by_text)),
+                [before.weight for _, before, _ in found],
+                [one.label for one, _, _ in found],
+            )
+        self._base.delete(LEARNED, [one.id for one, _, _ in rows])
+        self._base.insert(
+            LEARNED, [(o.id, *b._replace(label=label_text(o.label))) for o, b, _ in rows]
+        )
 
-    def _commit(self, last: int) -> None:
-        """Record that labels of batches up to the last one are read."""
-        for batch in self._uncommitted_batches():
-            if batch.n <= last:
-                self._set_input(batch.input, LABELS, batch.mark)
-        self._base.state["committed"] = last
-
-    def _carry_out(self, changes: list[Mapping[str, Any]]) -> None:
-        """Change the ids as the model has changed, inside a transaction."""
+    def _add_waiting(self, labels: Mapping[str, str]) -> None:
+        """Store labels whose events did not come yet, inside a transaction."""
         base = self._base
-        learned: dict[str, tuple[str, str, str]] = {}
-        removed: dict[str, None] = {}
-        for change in changes:
-            key = change.get("input", "")
-            learned |= {o: (o, label, key) for o, label in change.get("learn", {}).items()}
-            learned |= {o: (o, label, "") for o, label in change.get("relabel", {}).items()}
-            removed |= dict.fromkeys([*change.get("learn", ()), *change.get("erase", ())])
-            for one in change.get("erase", ()):
-                learned.pop(one, None)
-            revised = change.get("revise", {})
-            waiting = self._rows(LABELS, revised)
-            base.delete(LABELS, waiting)
-            base.insert(LABELS, [r._replace(label=revised[o]) for o, r in waiting.items()])
-            for name in change.get("drop", ()):
-                self._set_input(name, EVENTS, None)
-        self._remove(EVENTS, removed)
-        self._remove(LABELS, removed)
-        base.delete(LEARNED, {**removed, **learned})
-        base.insert(LEARNED, list(learned.values()))
+        n = base.state["batch"] = base.state["committed"] = base.state["batch"] + 1
+        kind = {"int": "number", "bool": "bool"}.get(self.model.encoding.labels or "", "text")
+        form = json.dumps({"cells": False, "type": kind})
+        self._store.remove(LABELS, labels)
+        base.insert("batches", [Batch(n, LABELS, ALONE, 1, form, time.time(), "", "")])
+        rows = enumerate(labels.items())
+        base.insert(LABELS, [StoredRow(one, n, at, text) for at, (one, text) in rows])
 
-    # Deleting
+    def _count_quality(self, pairs: Iterable[tuple[str, Any]]) -> None:
+        """Count labels by the predictions that were given, inside a transaction."""
+        counts = Counter(self.quality)
+        for answer, label in pairs:
+            counts[label, (json.loads(answer) or {}).get("prediction")] += 1
+        self._base.state["quality"] = [[*pair, n] for pair, n in counts.items()]
 
-    def erase_pending(self, ids: Iterable[str]) -> None:
-        """Delete pending events and waiting labels of some ids, which no model has learned."""
-        self._remove_unlearned({kind: list(ids) for kind in (EVENTS, LABELS)})
+    # Erasure
+
+    def erase(self, ids: Sequence[str]) -> list[str | None]:
+        """Erase events and their labels, and unlearn them exactly if they were learned.
+
+        Nothing is left of them in the model file and the store, which is rewritten.
+
+        Parameters
+        ----------
+        ids : sequence of str
+            The ids. An event that was learned and not kept cannot be erased by its id alone; use
+            the command ``unlearn`` with the file of the events.
+
+        Returns
+        -------
+        results : list of str or None
+            For each id "pending", "waiting" (a label without an event) or "learned"; None if it is
+            unknown.
+        """
+        with self.group():
+            results = self._erase(list(dict.fromkeys(ids)))
+        if any(one is not None for one in results.values()):
+            self.save()
+            self._store.compact()
+        return [results[one] for one in ids]
+
+    def _erase(self, ids: list[str]) -> dict[str, str | None]:
+        learned, pending = self._store.find_learned(ids), self._store.stored_rows(EVENTS, ids)
+        waiting = self._store.stored_rows(LABELS, ids)
+        events = [
+            (
+                NewLabel(one, None, None),
+                before,
+                self._learned_event(k, NewLabel(one, "", None), before),
+            )
+            for k, (one, before) in enumerate(learned.items())
+        ]
+        found = [row for row in events if row[1].weight]
+        if found:
+            chunk = self._labeled_chunk(SINGLE_FORM, _as_learned(found, self._labels_by_text()))
+            self._change_model("unlearn", chunk, [before.weight for _, before, _ in found])
+        self._store.remove(EVENTS, pending)
+        self._store.remove(LABELS, waiting)
+        for table in (LEARNED, KEPT):
+            self._base.delete(table, learned)
+        self._base.state["is_stale"] = True
+        self._is_torn = False
+        names = (learned, "learned"), (pending, "pending"), (waiting, WAITING)
+        return {one: next((n for found, n in names if one in found), None) for one in ids}
 
     def expire(self, before: float) -> tuple[int, int]:
-        """Delete events and labels that came before a time in seconds; return their numbers."""
-        old = {n for n, batch in self._batches().items() if batch.added < before}
-        ids = {
-            kind: [one for one, row in self._rows(kind).items() if row.batch in old]
-            for kind in (EVENTS, LABELS)
-        }
-        if any(ids.values()):
-            self._remove_unlearned(ids)
-        return len(ids[EVENTS]), len(ids[LABELS])
+        """Delete pending events and waiting labels that came before a time.
 
-    def _remove_unlearned(self, ids: Mapping[str, Iterable[str]]) -> None:
-        """Delete pending events and waiting labels, by kind."""
-        with self._base.transaction():
-            for kind, some in ids.items():
-                self._remove(kind, some)
-            self._base.state["is_stale"] = True
+        Parameters
+        ----------
+        before : float
+            The time in seconds since 1970.
 
-    def compact(self) -> None:
-        """Rewrite the file, so that nothing is left of deleted rows."""
-        if self._base.state["is_stale"]:
-            self._base.compact()
-            with self._base.transaction():
-                self._base.state["is_stale"] = False
+        Returns
+        -------
+        events, labels : int
+            How many were deleted.
+        """
+        return self._store.expire(before)
 
-    def _remove(self, kind: str, ids: Iterable[str]) -> None:
-        """Delete rows, their contents and batches without rows, inside a transaction."""
-        base, rows = self._base, self._rows(kind, ids)
-        base.delete(kind, rows)
-        positions: dict[int, list[int]] = {}
-        for row in rows.values():
-            positions.setdefault(row.batch, []).append(row.position)
-        if kind == LABELS and rows:
-            used = {row.batch for row in self._rows(LABELS).values()}
-            base.delete("batches", positions.keys() - used)
-            return
-        for n, removed in positions.items():
-            table = self._read(n)
-            others = table.filter(~np.isin(table[POSITION].to_numpy(), removed))
-            base.delete("contents", [n])
-            if others.num_rows:
-                base.insert("contents", [(n, to_bytes(others))])
-            else:
-                base.delete("batches", [n])
+    # Labels
 
-    # Reading
+    def _labels_by_text(self) -> dict[str, Any]:
+        model = self.model
+        kind = int if model.encoding.labels == "int" else str
+        declared = {label: kind(label) for label in model.encoding.columns.classes}
+        return {str(label): label for label in model.classes} | declared
 
-    def _rows(self, kind: str, ids: Iterable[str] | None = None) -> dict[str, StoredRow]:
-        return {one: StoredRow(*row) for one, row in self._base.select(kind, ids).items()}
-
-    def _batches(self, numbers: Iterable[int] | None = None) -> dict[int, Batch]:
-        return {n: Batch(*row) for n, row in self._base.select("batches", numbers).items()}
-
-    def _read(self, n: int) -> pa.Table:
-        """Return the events of a batch, verified."""
-        found = self._base.select("contents", [n])
-        if n not in found:
-            raise self._base.damage_error("a batch of rows is missing")
-        try:  # after the checksum: no damaged byte reaches Arrow
-            table = pa.ipc.open_stream(found[n][1]).read_all()
-            table.validate(full=True)
-        except pa.ArrowException as error:
-            raise self._base.damage_error(str(error)) from None
-        return table
-
-    def _origins(self, rows: list[StoredRow]) -> list[str]:
-        """Return input and row of events or labels."""
-        batches = self._batches({row.batch for row in rows})
-        of = [(batches[row.batch], row.position) for row in rows]
-        return [f"{batch.source}, row {batch.first + position}" for batch, position in of]
+    def _typed_label(self, k: int, value: Any) -> Any:
+        """Return a label as the model has it."""
+        known = self._labels_by_text()
+        text = label_text(value) if isinstance(value, (str, bool, int)) else None
+        if text not in known:
+            shown = ascii(value)[:60]
+            raise row_error(
+                k,
+                f"label {shown} is not one of {', '.join(map(repr, known))}; correct it",
+                self._store.label,
+            )
+        return known[text]
 
 
-def _pack(record: Record) -> str:
-    return json.dumps({"mark": asdict(record.mark), "starts": record.starts})
+def recover(store: EventDatabase, learner: TableModel) -> int:
+    """Let a model learn the log of its store, and save it; return the number of changes."""
+    store.label = learner.encoding.columns.label
+    store.settle(learner.store_mark)
+    changes = repeat_log(store, learner)
+    if changes:
+        learner.finish()
+        learner.save()
+        store.settle(learner.store_mark)
+    return changes
 
 
-def _unpack(text: str) -> Record:
-    plain = json.loads(text)
-    return Record(ReadPosition(**plain["mark"]), tuple(plain["starts"]))
+def repeat_log(store: EventDatabase, learner: TableModel) -> int:
+    """Let a model learn the log of its store; return the number of changes."""
+    changes = 0
+    for entry in store.log_entries():
+        table, change = pa.ipc.open_stream(entry.data).read_all(), json.loads(entry.change)
+        chunk = unpack_chunk(change["form"], table, PLACE, lambda name: True)
+        _apply(learner, chunk, change, entry.digest)
+        changes += 1
+    return changes
 
 
-def to_bytes(table: pa.Table) -> bytes:
-    """Return a table as the bytes of an Arrow stream."""
-    out = io.BytesIO()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with pa.ipc.new_stream(out, table.schema, options=options) as writer:
-        writer.write_table(table.combine_chunks())
-    return out.getvalue()
+def _apply(learner: TableModel, chunk: Chunk, change: Mapping[str, Any], digest: str) -> None:
+    """Change a model by rows with their labels."""
+    weights = change["weights"]
+    weight = None if weights is None else np.array(weights)
+    before = learner.store_mark
+    if change["kind"] == "unlearn":
+        subtract_events(learner, chunk, weight, change["new"])
+        learner.set_store_mark(replace(before, hash=digest))
+        return
+    mark = ReadPosition(before.rows + chunk.rows, 0, digest)
+    chunk = replace(chunk, mark=mark, starts=(digest,))
+    for one in learner.chunks(PendingRows(lambda wanted: iter([chunk]), PLACE), PENDING, before):
+        learner.learn(one, PENDING, weight=weight)
 
 
-def _label_type(kind: pa.DataType) -> str:
-    """Return the type of a column of labels: "bool", "number" or "text"."""
-    if pa.types.is_boolean(kind):
-        return "bool"
-    return "number" if pa.types.is_integer(kind) or pa.types.is_floating(kind) else "text"
+def _as_learned(
+    rows: Sequence[tuple[NewLabel, LearnedLabel, str]], labels: Mapping[str, Any]
+) -> list[Learning]:
+    """Return learned events with the labels that they have."""
+    return [
+        Learning(StoredRow(one.id, SINGLE, 0), labels[str(before.label)], event, before.weight)
+        for one, before, event in rows
+    ]
 
 
-def _label_array(rows: list[StoredRow], form: Mapping[str, Any], cells: bool) -> pa.Array:
-    """Return labels as their file had them; text of a text file as the events have numbers."""
-    labels = pa.array([row.label for row in rows], pa.string())
-    if form["type"] == "bool":
-        return labels.cast(pa.bool_())
-    if form["type"] != "number" and (cells or not form["cells"]):
-        return labels
-    chunk = Chunk("", 1, len(rows), {"label": labels}, ReadPosition(), cells=True)
-    if cell_parsing.kind_of(chunk, "label") != "number":
-        return labels
-    try:
-        return labels.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return labels
+def _label_column(labels: Sequence[Any], kind: str | None) -> pa.Array:
+    """Return labels of a model as a column."""
+    return pa.array(labels, pa.int64() if kind == "int" else pa.string())
+
+
+def _require_no_label(texts: Mapping[str, str], label: str) -> None:
+    """Raise if an event that is to be predicted has a label."""
+    for k, text in enumerate(texts.values()):
+        if label in json.loads(text):
+            raise row_error(k, f"the event has its label {label!r} already; learn it", label)

@@ -18,7 +18,7 @@ from counterpoise.engine.auto import AutoModel
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.tables.estimator import Model, as_auto, as_ridge, as_text
-from counterpoise.tables.event_store import EventStore, has_store, pending_path
+from counterpoise.tables.event_database import EventDatabase, has_store, pending_path
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import (
     FRAMES,
@@ -153,10 +153,18 @@ def require_own_stores(models: Sequence[str], output: str) -> list[Message]:
             "away, or write another file"
         )
     for path in dict.fromkeys(models):
-        if not has_store(path) or os.path.realpath(path) == target:
+        if not has_store(path):
             continue
-        with EventStore(pending_path(path)) as store:
+        with EventDatabase(pending_path(path)) as store:
             pending, waiting, learned = len(store), store.waiting_labels, store.learned_ids
+            has_log = any(True for _ in store.log_entries())
+        if has_log:
+            raise DataError(
+                f"{store.path} has rows that {path} does not contain yet",
+                Suggestion("end the service of the model, or start and end it if it was killed"),
+            )
+        if os.path.realpath(path) == target:
+            continue
         if pending or waiting:
             text = (
                 f"warning: {pending:,} pending events and {waiting:,} labels stay in {store.path}: "

@@ -68,7 +68,7 @@ from counterpoise.tables.scoring import (
 )
 
 if TYPE_CHECKING:
-    from counterpoise.tables.event_store import EventStore
+    from counterpoise.tables.event_database import EventDatabase
 
 NAME = "the model"
 MAX_FREQUENT_SAVE_BYTES = 1 << 26  # of a file: a larger one is saved less often
@@ -95,7 +95,7 @@ class TableModel:
     given: dict[str, Any] = field(default_factory=dict)  # options of a model to be created
     prototype: Model | None = None  # an engine whose parameters a new model has instead
     outlying: OutlierCounter = field(default_factory=OutlierCounter)
-    store: EventStore | None = None  # pending events; each id is learned once, here or there
+    store: EventDatabase | None = None  # pending events; each id is learned once, here or there
     formerly: dict[str, str] = field(default_factory=dict)  # former paths of the inputs of this run
     _is_amended: bool = False
     _has_earlier: bool = False

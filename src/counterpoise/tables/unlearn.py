@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from counterpoise.arrays import Counts, Flags
+from counterpoise.arrays import Counts, Flags, Vector, one_thread
 from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
 from counterpoise.engine.ridge import RidgeModel
@@ -23,8 +23,8 @@ from counterpoise.solver.imputation import MeanImputation
 from counterpoise.tables import records
 from counterpoise.tables.delayed_labels import NewLabels, read_learned_events
 from counterpoise.tables.estimator import as_ridge
-from counterpoise.tables.event_store import LABELS, EventStore, JoinedChunk
-from counterpoise.tables.model import TableModel
+from counterpoise.tables.event_database import LABELS, EventDatabase, JoinedChunk
+from counterpoise.tables.model import TableModel, scale_weights
 from counterpoise.tables.records import Record, RowFilter, UnfiledRows, cannot_unlearn_error
 from counterpoise.tables.scoring import select_rows
 
@@ -32,7 +32,7 @@ from counterpoise.tables.scoring import select_rows
 class StoreChange:
     """Changes of the store of pending events that belong to changes of the model."""
 
-    def __init__(self, store: EventStore | None) -> None:
+    def __init__(self, store: EventDatabase | None) -> None:
         self.store = store
         self.id = None if store is None else store.id  # column of the ids
         self.matched_rows = 0  # rows that met the conditions, whether they are changed or not
@@ -270,7 +270,7 @@ def _find_record(learner: TableModel, source: Source, key: str) -> Record:
 def _read_again(
     learner: TableModel,
     source: Source,
-    store: EventStore | None,
+    store: EventDatabase | None,
     where: RowFilter | None,
     ids: set[str | None],
     record: Record | None,
@@ -407,6 +407,31 @@ def subtract_encoded(
         n += len(encoded.kept)
     _subtract(learner, removed, 1)
     return n
+
+
+def subtract_events(
+    learner: TableModel, chunk: Chunk, weight: Vector | None, new_labels: list[Any] | None
+) -> None:
+    """Subtract events with their labels and weights (rows,), or learn them with new labels.
+
+    Raise, and leave the model unchanged, if it cannot have learned them.
+    """
+    model, encoding = require_unlearnable(learner), learner.encoding
+    removed = RemovedRows(np.zeros(len(encoding.features), dtype=np.int64))
+    encoded, after = encoding.learn(chunk, lenient=True)
+    if _is_unknown(encoding, encoded, after):
+        raise DataError(f"{chunk.source}: an event has values that were never learned")
+    encoded = scale_weights(encoded, weight)
+    removed.append(model, encoded, encoding.vocabularies, encoded.y)
+    if new_labels is not None:
+        labels = np.array(new_labels)[encoded.kept]
+        removed.relabeled.append((encoded.X, labels, encoded.weight))
+    with one_thread():
+        _subtract(learner, removed, 1)
+    if new_labels is None:
+        rows = learner.apart.rows - int(encoded.kept.sum())
+        learner.apart = UnfiledRows(rows, learner.apart.hashes)
+    learner.finish()
 
 
 def repeat_moments(moments: Moments, times: int) -> Moments:
