@@ -53,12 +53,12 @@ def matrix_of(
     positions = {name: b for b, name in enumerate(vocabularies)}
     for block in many:
         if block.column in positions:
-            found = block.categories
-            if not isinstance(found, np.ndarray):
-                found = vocabularies[block.column].codes(found)
-            own = np.append(found, 0.0)[block.codes]
-            codes[:, positions[block.column]] = own
-            never_learned = int(((own == 0) & (block.codes >= 0)).sum())
+            found, b = block.categories, positions[block.column]
+            if isinstance(found, np.ndarray):
+                codes[:, b] = found
+                continue
+            codes[:, b] = vocabularies[block.column].find(found)
+            never_learned = n - found.null_count - int(np.count_nonzero(codes[:, b]))
             if never_learned:
                 unknown[block.column] = never_learned
     is_dense = all(block.codes is None for block in blocks)
@@ -277,7 +277,8 @@ class ColumnEncoder(Value):
         if len({*before, *values}) <= MAX_FEATURES_OF_CATEGORIES:
             return block
         vocabularies[name] = Vocabulary.of(before, 0)
-        return ColumnBlock([], codes=block.codes, categories=values, column=name)
+        texts = np.array([*values, None], dtype=object)[block.codes]
+        return ColumnBlock([], categories=pa.array(texts, pa.string()), column=name)
 
     def _grow(
         self, vocabularies: dict[str, Vocabulary], chunk: Chunk, block: ColumnBlock, kept: Flags
@@ -286,13 +287,19 @@ class ColumnEncoder(Value):
 
         Raise if a category is too long.
         """
-        name, values = block.column, list(block.categories)
-        what = f"category of column {name!r}"
-        remedies = column_values.hash_remedy(name), drop_remedy(name)
-        column_values.require_short(chunk, what, values, block.codes, remedies, kept)
+        name, cells = block.column, block.categories
         before = vocabularies.get(name, Vocabulary())
-        rows = before.rows + int((block.codes >= 0).sum())
-        after, codes = before.learn(values)
+        rows = before.rows + len(cells) - cells.null_count
+        codes = before.find(cells)
+        at = np.flatnonzero(codes == 0.0)
+        new = cells.take(pa.array(at)).dictionary_encode()
+        values, own = new.dictionary.to_pylist(), np.full(len(cells), -1)
+        own[at] = new.indices.fill_null(-1)
+        remedies = column_values.hash_remedy(name), drop_remedy(name)
+        what = f"category of column {name!r}"
+        column_values.require_short(chunk, what, values, own, remedies, kept)
+        after, found = before.learn(values)
+        codes[at] = np.append(found, 0.0)[own[at]]
         after = after.with_rows(rows)
         if not before.rows and name not in self.columns.roles:
             column_values.note_numbers(chunk, name, after.values)

@@ -45,7 +45,7 @@ class ColumnBlock(NamedTuple):
     features: list[Feature]
     values: Sequence[Vector] = ()  # (n,) of each feature, if each row has a value of each
     codes: Any = None  # else (n,): index of the feature of each row, or −1
-    # or of the category, in a column with many of them: its text, or its code in a vocabulary
+    # in a column with many categories, the text of each row (n,), or its code in a vocabulary
     categories: Any = ()
     column: str = ""  # the column that has these categories
     rows: int = 0  # rows that have a value, where there are ``values``
@@ -212,11 +212,8 @@ class ManyKind(CategoryKind):
     def encode(
         self, columns: Columns, name: str, cells: Any, learned: Collection[Feature]
     ) -> ColumnBlock:
-        """Return the categories of the cells, and for each of n rows which of them, or −1."""
-        coded = cells.dictionary_encode()
-        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        values = coded.dictionary.to_pylist()
-        return ColumnBlock([], codes=codes, categories=values, column=name)
+        """Return the cells as they are."""
+        return ColumnBlock([], categories=cells, column=name)
 
     def has_feature(self, feature: Feature, columns: Columns) -> bool:
         """Return False: a category is not a feature."""

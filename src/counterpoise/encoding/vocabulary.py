@@ -6,11 +6,17 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoise.arrays import Vector
+from counterpoise.encoding._text_index import TextIndex
 from counterpoise.moments.categories import MAX_CODES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _GROWTH = threading.Lock()  # of a list that vocabularies share
 
@@ -26,6 +32,7 @@ class Vocabulary:
     size: int = 0
     _values: list[str] = field(default_factory=list, repr=False)
     _codes: dict[str, int] = field(default_factory=dict, repr=False)
+    _index: TextIndex = field(default_factory=TextIndex, repr=False)  # of the first ones
 
     @classmethod
     def of(cls, values: Sequence[str], rows: int) -> Vocabulary:
@@ -49,9 +56,9 @@ class Vocabulary:
         """Return the vocabulary with these values, all different, and the code of each."""
         with _GROWTH:  # copies of a model may learn in several threads
             is_last = self.size == len(self._values)
-            known, shared = self._codes, self._values
+            known, shared, index = self._codes, self._values, self._index
             if not is_last:  # a later vocabulary has the list and its codes
-                known, shared = self._own_codes(), self.values
+                known, shared, index = self._own_codes(), self.values, TextIndex()
             codes = np.fromiter(map(known.get, values, repeat(0)), np.float64, len(values))
             at = np.flatnonzero(codes == 0.0)
             if not len(at):
@@ -61,7 +68,7 @@ class Vocabulary:
             new = [values[j] for j in at.tolist()]
             known.update(zip(new, range(self.size + 1, size + 1), strict=True))
             shared.extend(new)
-            return Vocabulary(self.rows, size, shared, known), codes
+            return Vocabulary(self.rows, size, shared, known, index), codes
 
     def _own_codes(self) -> dict[str, int]:
         return {value: code for code, value in enumerate(self.values, 1)}
@@ -74,6 +81,26 @@ class Vocabulary:
         """Return the code of each value, 0 for one that is not a category."""
         find = map(self._codes.get, values, repeat(0))
         found = np.fromiter(find, np.float64, len(values))
+        found[found > self.size] = 0.0
+        return found
+
+    def find(self, cells: pa.StringArray) -> Vector:
+        """Return the code of each cell (n,), 0 for a missing one or one that is not a category."""
+        found = np.zeros(len(cells))
+        _, ends, text = cells.buffers()
+        if ends is None:  # no cells
+            return found
+        start = cells.offset
+        valid = None
+        if cells.null_count:
+            valid = cells.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
+        places = np.frombuffer(ends, np.int32)[start : start + len(cells) + 1]
+        data = np.frombuffer(b"" if text is None else text, np.uint8)
+        with _GROWTH:
+            index = self._index
+            if index.count < self.size:
+                index.extend(self._values[index.count :])
+            index.find(places, data, valid, found)
         found[found > self.size] = 0.0
         return found
 

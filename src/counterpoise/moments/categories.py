@@ -25,6 +25,7 @@ Codes = NDArray[np.intp]
 Sums = NDArray[np.float64]
 PAIR_BITS = 26  # of the code of a category in the key of a pair
 MAX_CODES = 2**PAIR_BITS  # categories of a column
+MAX_CODES_PER_ROW = 64  # with more codes, those that occur in some rows are found by sorting
 MAX_SIMILAR_RUNS = 8  # of pairs, before they become one
 RESIDUAL_RTOL = 1e-9  # of the lightest row: less weight than that is rounding
 ROUNDING_RTOL = 1e-12  # of a sum of weights: so much is rounding, up to half of the lightest row
@@ -279,9 +280,7 @@ class CategoryMoments:
         c, d, columns = len(classes), len(origin), []
         is_sparse = sp.issparse(X)
         for codes in index.T:
-            found, local = np.unique(codes, return_inverse=True)
-            missing = int(len(found) > 0 and found[0] < 0)
-            found, local = found[missing:], local - missing
+            found, local = rank_codes(codes)
             n, sums = np.zeros((c, len(found))), np.zeros((c, len(found), d))
             for k, (rows, weight) in enumerate(classes):
                 if not len(rows):
@@ -289,7 +288,7 @@ class CategoryMoments:
                 if is_sparse:
                     _sum_sparse(n[k], sums[k], X[rows], local[rows], weight[rows], origin)
                 else:
-                    sum_rows(n[k], sums[k], X, rows, local.astype(np.intp), weight, origin)
+                    sum_rows(n[k], sums[k], X, rows, local, weight, origin)
             columns.append(CategoryColumn(n, sums, len(found), found))
         pairs = {}
         for a, b in pair_positions(index.shape[1]):
@@ -520,6 +519,21 @@ class CategoryMoments:
     def category_weights(self, b: int) -> Vector:
         """Return the weight of each category of a column over all classes, by code."""
         return np.asarray(self.columns[b].resize(self.columns[b].count).n.sum(axis=0))
+
+
+def rank_codes(codes: Codes) -> tuple[Codes, Codes]:
+    """Return the codes that occur, sorted, and the position (n,) of each code, −1 for none."""
+    size = int(codes.max(initial=-1)) + 1
+    if size > MAX_CODES_PER_ROW * len(codes):
+        found, places = np.unique(codes, return_inverse=True)
+        missing = int(found[0] < 0)
+        return found[missing:], places - missing
+    occurs = np.zeros(size + 1, dtype=bool)
+    occurs[codes] = True  # at the end if none
+    found = np.flatnonzero(occurs[:size])
+    place = np.empty(size + 1, dtype=np.intp)
+    place[found], place[size] = np.arange(len(found)), -1
+    return found, place[codes]
 
 
 def pair_positions(count: int) -> list[tuple[int, int]]:

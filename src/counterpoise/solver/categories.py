@@ -37,7 +37,7 @@ from counterpoise.solver.stacked_categories import (
     solve_iteratively,
 )
 
-BLOCK_CATEGORIES = 2048  # that are summed at a time
+BLOCK_CATEGORIES = 1024  # that are summed at a time
 PSEUDO_ROWS = np.logspace(-1.0, 4.0, 11)  # rows that a ridge may be worth
 MAX_LEVERAGE = 0.999  # leverage of a row at most
 
@@ -288,7 +288,7 @@ def leave_one_out(
     a, n, d, q = systems.a[0], systems.n[0], len(systems.anchor), systems.y.shape[1]
     seen, alpha = np.flatnonzero(a), row_weights(a, n)
     width, m, r = 1 + d + q, 1 + d, len(ridges)
-    crossed = np.zeros((r, width, (1 + len(seen)) * m))  # ψ with P, and with each class
+    by_class = np.zeros((r * width, len(seen) * m))  # ψ of all ridges with each class
     squares = np.zeros((r, len(seen), m, m))
     blocks = [
         slice(start, start + BLOCK_CATEGORIES)
@@ -302,23 +302,26 @@ def leave_one_out(
 
     for own in blocks:
         Q, P, Z = products(own)
-        D, right, left = P[:, 0].copy(), np.hstack([P, *Q]), np.hstack([P, Z])
-        for i, ridge in enumerate(ridges.tolist()):
-            psi = left / (D + ridge)[:, None]
-            crossed[i] += psi.T @ right
-            for k, one in enumerate(Q[..., 0]):
-                squares[i, k] += psi[:, :m].T @ (one[:, None] * psi[:, :m])
+        scale = P[:, :1] + ridges
+        psi = np.hstack([P, Z])[:, None] / scale[..., None]
+        by_class += psi.reshape(len(P), -1).T @ np.hstack(list(Q))
+        for k, one in enumerate(np.sqrt(Q[..., 0])):
+            for i in range(r):
+                root = P * (one / scale[:, i])[:, None]
+                squares[i, k] += root.T @ root
+    crosses = by_class.reshape(r, width, len(seen), m)
+    crossed = np.einsum("iwkm,k->iwm", crosses, alpha[seen])  # ψ with P
     E = np.stack([_class_moments(systems, k) for k in seen.tolist()])
     S = np.zeros((m, m))
     S[0, 0], S[1:, 1:] = systems.total[0], systems.K()[0]
     right_side = np.concatenate([(systems.y[0] @ a)[None], systems.z[0].T])
     beta, shared = np.empty((r, m, q)), np.empty((r, len(seen)))
     for i in range(r):
-        R = _penalize(systems, S - crossed[i, :m, :m], b)
+        R = _penalize(systems, S - crossed[i, :m], b)
         inverse = np.linalg.pinv(R, hermitian=True)
-        beta[i] = inverse @ (right_side - crossed[i, m:, :m].T)
+        beta[i] = inverse @ (right_side - crossed[i, m:].T)
         for k in range(len(seen)):
-            cross = crossed[i, :m, (1 + k) * m : (2 + k) * m] / n[seen[k]]
+            cross = crosses[i, :m, k] / n[seen[k]]
             left_moments = E[k] - cross - cross.T + squares[i, k] / n[seen[k]]
             shared[i, k] = np.vdot(inverse, left_moments)
     # The scores φ·β of the rows of a class: the square of their mean by category, and of all.
