@@ -33,6 +33,17 @@ class Value:
 _context = threading.local()
 
 
+def is_sparse(X: Rows) -> bool:
+    """Return whether rows are a CSR matrix; SciPy is not loaded for rows that are not."""
+    return not isinstance(X, np.ndarray)
+
+
+def to_dense(X: Rows) -> Matrix:
+    """Return rows as a matrix, without a copy if they are one."""
+    dense: Matrix = X.toarray() if is_sparse(X) else X
+    return dense
+
+
 def scatters(c: int, d: int) -> NDArray[np.float64]:
     """Return zeros (c, d, d) that begin at a line of the cache, where sums are faster."""
     size = c * d * d
@@ -65,6 +76,14 @@ def _libraries() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
+def sort_unique(y: Labels) -> Labels:
+    """Return the different ones of n labels, sorted; np.unique makes more calls and imports."""
+    ordered = np.sort(y)
+    is_first = np.ones(len(y), dtype=bool)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[is_first]
+
+
 MAX_COMPARED_LABELS = (
     4  # different labels that are found by comparing, which is faster than sorting
 )
@@ -76,7 +95,7 @@ def distinct_labels(y: Labels) -> list[Any]:
     while y.dtype.kind in "Uib" and len(y) and len(found) < MAX_COMPARED_LABELS:
         found.append(y[0].item())
         y = y[y != y[0]]
-    return sorted([*found, *np.unique(y).tolist()])
+    return sorted([*found, *sort_unique(y).tolist()])
 
 
 def concatenate_labels(one: Labels, two: Labels) -> Labels:

@@ -12,10 +12,9 @@ from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.arrays import Labels, Rows, Vector, is_sparse, to_dense
 
 E = TypeVar("E")
 Names = Sequence[Any]  # of features, in messages
@@ -87,14 +86,14 @@ def refuse_masked(values: Any, name: str) -> None:
 
 def require_finite(X: Rows, names: Names | None = None) -> None:
     """Raise if a value of X is NaN or infinite, naming where."""
-    values = X.data if sp.issparse(X) else X
+    values = X.data if is_sparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
             return
     bad = np.argwhere(~np.isfinite(values))
     if not len(bad):
         return
-    if sp.issparse(X):
+    if is_sparse(X):
         at = int(bad[0, 0])
         row = int(np.searchsorted(X.indptr, at, side="right")) - 1
         column, value = int(X.indices[at]), X.data[at]
@@ -115,7 +114,7 @@ def require_bounded(X: Rows, names: Names | None = None) -> None:
         return
     require_finite(X, names)
     size = np.abs(X).max(axis=0)
-    refuse_large(size.toarray().ravel() if sp.issparse(size) else size, names)
+    refuse_large(to_dense(size).ravel(), names)
 
 
 def refuse_large(size: Vector, names: Names | None = None) -> None:

@@ -44,6 +44,12 @@ def test_numbers_are_the_shortest_text_as_arrow_writes_it(kind):
     np.testing.assert_array_equal(np.array(lines, dtype=float), x)
 
 
+@given(x=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1))
+def test_integers_are_written_with_all_their_digits(x):
+    lines = join_rows([(np.array(x), None, None, None)], len(x), ord(",")).decode().splitlines()
+    assert lines == list(map(str, x))
+
+
 def written(table, kind, tmp_path):
     with open_writer(str(tmp_path / "out"), kind) as out:
         out.write(table)

@@ -23,7 +23,12 @@ from counterpoise.cli import messages
 from counterpoise.errors import DataError, suggest
 
 FRAMES = ("narwhals", "narwhals.stable", "narwhals.stable.v2")
-LAZY_MODULES = (*FRAMES, "scipy.special", "scipy.stats", "numpy.f2py", "numpy.testing")
+LAZY_MODULES = (
+    *FRAMES, "numpy.f2py", "numpy.testing", "pyarrow.compute", "pyarrow.parquet", "scipy.linalg",
+    "scipy.sparse", "scipy.special", "scipy.stats",
+)  # fmt: skip
+# Compiled modules of a lazy package that do not need it.
+INDEPENDENT_MODULES = ("scipy.linalg.cython_blas", "scipy.linalg.cython_lapack")
 HIDDEN = ("pandas",)
 COMMANDS_NEEDING_PANDAS = (["export"], ["benchmark"])
 
@@ -49,7 +54,12 @@ class _Finder:
         if name in self.hidden:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         if name not in LAZY_MODULES:
-            return None
+            package = sys.modules.get(name.rpartition(".")[0])
+            if not isinstance(package, _Module) or name in INDEPENDENT_MODULES:
+                return None
+            package.load()
+            loaded = sys.modules.get(name)
+            return None if loaded is None else ModuleSpec(name, _Loaded(loaded))
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
@@ -69,16 +79,34 @@ class _Loader:
         module.__class__ = _Module
 
 
+class _Loaded:
+    """Loader of a module that its package has imported."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module, self.spec = module, module.__spec__
+
+    def create_module(self, _: ModuleSpec) -> ModuleType:
+        return self.module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec
+
+
 class _Module(ModuleType):
-    """Module that is loaded when one of its names is used."""
+    """Module that is loaded when one of its names is used, or a module in it is imported."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or self.__spec__ is None:  # read by the import system
+        if name.startswith("__"):  # read by the import system
             raise AttributeError(name)
-        self.__class__ = ModuleType  # type: ignore[assignment]
-        self.__spec__.loader = self.__spec__.loader.real  # type: ignore[union-attr]
-        self.__spec__.loader.exec_module(self)
+        self.load()
         return getattr(self, name)
+
+    def load(self) -> None:
+        """Run the code of the module."""
+        spec: Any = self.__spec__
+        self.__class__ = ModuleType  # type: ignore[assignment]
+        spec.loader = spec.loader.real
+        spec.loader.exec_module(self)
 
 
 STRICT_EXIT = 3  # exit code of --strict after warnings

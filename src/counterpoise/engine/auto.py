@@ -8,11 +8,10 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoise import validation
-from counterpoise.arrays import Labels, Matrix, Rows, Vector, one_thread
+from counterpoise.arrays import Labels, Matrix, Rows, Vector, one_thread, to_dense
 from counterpoise.engine.averaging import CachedAverage, ScoreRequest
 from counterpoise.engine.candidates import Candidates
 from counterpoise.engine.parameters import (
@@ -326,8 +325,7 @@ class AutoModel(EngineBase):
             return
         found = candidates.first.moments.categories
         sizes = np.zeros(self.code_count) if found is None else np.array(found.sizes)
-        now = X[:, X.shape[1] - self.code_count :].max(axis=0)
-        now = now.toarray().ravel() if sp.issparse(now) else now
+        now = to_dense(X[:, X.shape[1] - self.code_count :].max(axis=0)).ravel()
         inputs = X.shape[1] - self.code_count
         maps = [one.config.map for one in candidates.states.values()]
         terms = sum(inputs if one is None else one.count(inputs) for one in maps)

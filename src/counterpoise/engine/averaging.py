@@ -24,10 +24,9 @@ from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Labels, Matrix, Rows, Vector, to_dense
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.fitted import SLICE, scale_row
 from counterpoise.moments.classes import argmax_classes, n_score_columns
@@ -76,7 +75,7 @@ class Part:
         parts = []
         for start in range(0, max(X.shape[0], 1), SLICE):
             part = X[start : start + SLICE]
-            Z = self.fixed.transform(part.toarray() if sp.issparse(part) else part)
+            Z = self.fixed.transform(to_dense(part))
             parts.append(self.solution.of(Z))
         return np.concatenate(parts)
 

@@ -9,10 +9,9 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Matrix, Rows, Vector, one_thread
+from counterpoise.arrays import Labels, Matrix, Rows, Vector, one_thread, to_dense
 from counterpoise.engine.averaging import (
     Average,
     CachedAverage,
@@ -248,8 +247,7 @@ class Candidates:
                 f = average.of_terms(terms, batch.X)
                 found = counts_of(now.scores, f, batch.y, batch.weight)
         order = now.order.with_rows(batch.y)
-        X = batch.X[-MAX_RECENT_ROWS:]
-        X = X.toarray() if sp.issparse(X) else X
+        X = to_dense(batch.X[-MAX_RECENT_ROWS:])
         return {
             "progressive": now.with_counts(len(batch.y), found, order),
             "recent": _last_rows([X] if self.recent is None else [self.recent, X]),

@@ -9,11 +9,10 @@ from operator import itemgetter
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoise import timestamps, validation
-from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector, is_sparse, sort_unique
 from counterpoise.engine.parameters import (
     RIDGE_PARAMETERS,
     RidgeParameters,
@@ -122,7 +121,7 @@ def learn_and_score(
     """Return scores (n, problems) of rows in order, and the State that has learned them all."""
     n = len(batch.y)
     delay = min(delay, n)
-    labels = union(state.moments.labels, union(np.unique(batch.y), declared))
+    labels = union(state.moments.labels, union(sort_unique(batch.y), declared))
     # Without a map, values that may be missing are imputed again at each step; times decay at each.
     is_imputed = state.fill is not None and state.config.text is None
     warm = n if is_imputed or state.config.decay.is_timed else min(state.rows_until_fixed, n)
@@ -328,7 +327,7 @@ class RidgeModel(EngineBase):
         t = timestamps.times(t, X.shape[0]) if self.params.config.decay.is_timed else None
         if self.params.config.text is not None:
             validation.require_bounded(X, names)
-        elif sp.issparse(X) or self.params.options.half_life is not None or weight is not None:
+        elif is_sparse(X) or self.params.options.half_life is not None or weight is not None:
             validation.require_finite(X, names)
         if weight is not None and not weight.all():
             X, y, weight, t = without_weightless(X, y, weight, t)

@@ -8,10 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.arrays import Labels, Rows, Vector, is_sparse, to_dense
 from counterpoise.solver.imputation import MeanImputation
 
 SEED = 0x9E3779B97F4A7C15
@@ -49,7 +48,7 @@ def named_hashes(
     if not categories:
         return _sum_hashes(X, keys, _hash_by_name, fill)
     result, codes = _sum_hashes(X[:, :d], keys, _hash_by_name, fill), X[:, d:]
-    codes = (codes.toarray() if sp.issparse(codes) else codes).astype(np.intp)
+    codes = to_dense(codes).astype(np.intp)
     for (name, values), own in zip(categories.items(), codes.T, strict=True):
         hashes = _hash_texts(f"{name}={value}" for value in values)
         result += np.append(np.uint64(0), hashes)[own]
@@ -77,8 +76,8 @@ def _sum_hashes(
     for start in range(0, n, step):
         part = X[start : start + step]
         if fill is not None:
-            part = _as_seen(part.toarray() if sp.issparse(part) else part.copy(), fill)
-        if sp.issparse(part):
+            part = _as_seen(part.toarray() if is_sparse(part) else part.copy(), fill)
+        if is_sparse(part):
             ends = np.zeros(len(part.data) + 1, dtype=np.uint64)
             values = np.asarray(part.data, dtype=np.float64)
             np.cumsum(hash_values(values, keys[part.indices]), out=ends[1:])

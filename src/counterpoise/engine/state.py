@@ -13,10 +13,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Matrix, Rows, Vector, concatenate_labels
+from counterpoise.arrays import (
+    Labels,
+    Matrix,
+    Rows,
+    Vector,
+    concatenate_labels,
+    is_sparse,
+    to_dense,
+)
 from counterpoise.engine.progressive_calibration import (
     HashRows,
     ProgressiveCalibration,
@@ -264,7 +271,7 @@ class State:
     def _sparse_chunk(self, batch: Batch, limit: float) -> SparseChunk | None:
         """Return moments of CSR rows of learned classes without scatters, if that is faster."""
         moments, decays = self.moments, self.config.decay.is_active or self.config.decay.is_timed
-        if not sp.issparse(batch.X) or decays or not self.is_fitted:
+        if not is_sparse(batch.X) or decays or not self.is_fitted:
             return None
         if self.fixed is not None or self.codes is not None or dense_is_faster(batch.X):
             return None
@@ -322,7 +329,7 @@ class State:
         assert self.config.map is not None
         codes = CodeColumns(()) if self.codes is None else self.codes
         self.config.require_fits(batch.X.shape[1] - codes.count, limit)
-        X = batch.X.toarray() if sp.issparse(batch.X) else batch.X
+        X = to_dense(batch.X)
         y, weight = batch.y, np.ones(len(batch.y)) if batch.weight is None else batch.weight
         rows = Warmup(X, y, weight, batch.t)
         if self.warmup is not None:

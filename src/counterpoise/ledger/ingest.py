@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest, xxh3_128
 
-from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector, one_thread
+from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector, is_sparse, one_thread
 from counterpoise.encoding.cell_parsing import texts
 from counterpoise.encoding.column_values import missing_columns, times
 from counterpoise.encoding.encoder import ColumnEncoder
@@ -187,7 +187,7 @@ class RowGrouper:
         index, columns = np.zeros((len(y), 0), np.intp), self.encoding.code_columns
         if columns is not None:
             X, index = columns.split(X)
-        if sp.issparse(X) and X.shape[1] <= MAX_DENSE_FEATURES:
+        if is_sparse(X) and X.shape[1] <= MAX_DENSE_FEATURES:
             X = X.toarray()
         bounds, segment = self._buckets(chunk, kept), self._segment_numbers(chunk, kept)
         self._encoded.append(EncodedRows(X, y, weight, index, *bounds, segment))
@@ -310,7 +310,7 @@ class RowGrouper:
 
 def _concatenate(parts: Sequence[Rows], d: int) -> Rows:
     """Return rows as one matrix; the rows read first may have fewer features."""
-    if any(sp.issparse(part) for part in parts):
+    if any(is_sparse(part) for part in parts):
         wide = [sp.csr_array(part) for part in parts]
         for part in wide:
             part.resize((part.shape[0], d))

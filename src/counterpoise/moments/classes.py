@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise import validation
-from counterpoise.arrays import Flags, Labels, Matrix, concatenate_labels, groups
+from counterpoise.arrays import Flags, Labels, Matrix, concatenate_labels, groups, sort_unique
 from counterpoise.moments._moments import two_groups
 from counterpoise.moments.moments import Moments
 
@@ -84,7 +84,7 @@ def ravel_binary(f: Matrix) -> NDArray[np.float64]:
 def union(one: Labels, two: Labels) -> Labels:
     """Return the labels of both, sorted; raise if some are text and the others numbers."""
     validation.require_one_type(two, one)
-    return np.unique(concatenate_labels(one, two))
+    return sort_unique(concatenate_labels(one, two))
 
 
 def declare_labels(known: Labels, classes: Any) -> Labels:
@@ -126,7 +126,7 @@ def group_rows(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels
     new = y if not len(known) else y[~np.isin(y, known)]
     labels = known
     if len(new):
-        new = np.unique(new)
+        new = sort_unique(new)
         validation.require_labels(new)
         labels = concatenate_labels(known, new)
     order = np.argsort(labels, kind="stable")

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotrf
+from scipy import linalg
 
 from counterpoise.arrays import Flags, Matrix, Vector
 from counterpoise.errors import PrecisionError, UnknownRowsError
+from counterpoise.moments._cholesky import factorize
 from counterpoise.moments._moments import best_anchors, fold
 
 if TYPE_CHECKING:
@@ -116,11 +116,11 @@ def is_indefinite(moments: Moments, k: int) -> bool:
         for above in factor:
             rows = above[:, i - d :]
             panel -= rows[:, :m].T @ rows
-        corner, failed = dpotrf(panel[:, :m].T, lower=1, overwrite_a=1, clean=0)
-        if failed:
+        corner = factorize(panel[:, :m].T)
+        if corner is None:
             return True
         if m < d - i:
-            panel[:, m:] = dtrsm(1.0, corner, panel[:, m:], lower=1)
+            panel[:, m:] = linalg.blas.dtrsm(1.0, corner, panel[:, m:], lower=1)
         factor.append(panel)
     return False
 

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoise.arrays import Labels, Matrix, Rows, Vector, groups, scatters
+from counterpoise.arrays import Labels, Matrix, Rows, Vector, groups, scatters, to_dense
 from counterpoise.moments import accumulate as class_rows
 from counterpoise.moments import downdate
 from counterpoise.moments._moments import MIN_DECAYED_CLASS_WEIGHT, add
@@ -189,7 +189,7 @@ class Moments:
         if anchor is None:
             first = min((rows[0] for rows in rows_of if len(rows)), default=None)
             row: Rows = np.zeros(d) if first is None else X[[first]]
-            anchor = (row.toarray() if sp.issparse(row) else row).reshape(d)
+            anchor = to_dense(row).reshape(d)
         result = cls(labels, anchor)
         if decay.is_timed and t is not None:
             result.when[0], weight = decay.weigh(t, weight)

@@ -23,10 +23,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Matrix, Rows, Vector
+from counterpoise.arrays import Matrix, Rows, Vector, to_dense
 from counterpoise.explanation import Explanation
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.base import nodes
@@ -73,7 +72,7 @@ def explain(
         more[:, ~np.isfinite(base)] = 0.0
         values, base = np.concatenate([values, more], axis=2), base + at
     called = [f"x{j}" for j in range(X.shape[1])] if names is None else [str(n) for n in names]
-    data, labels = X.toarray() if sp.issparse(X) else X, parts[0][0].classes.labels
+    data, labels = to_dense(X), parts[0][0].classes.labels
     if len(base) == 1:
         return Explanation(values[:, 0], base[0], called, labels, data)
     return Explanation(values, base, called, labels, data)
@@ -101,7 +100,7 @@ def contributions(
         return result, base
     for first in range(0, len(result), MAX_SLICE_ROWS):
         part = X[first : first + MAX_SLICE_ROWS]
-        rows = part.toarray() if sp.issparse(part) else part
+        rows = to_dense(part)
         into = result[first : first + MAX_SLICE_ROWS]
         if fixed is not None:
             into[:] = _contributions_through_map(

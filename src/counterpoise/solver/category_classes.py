@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy import linalg
 
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.moments.categories import CategoryMoments, CodeColumns
@@ -83,7 +83,7 @@ class WithinClasses:
         K = pool.K() + weighted.T @ weighted
         K -= np.tensordot(self.alpha, self.stack.G, 1).T @ self.U
         K.flat[:: len(K) + 1] += max(self.b, len(K) * 1e-15 * float(np.trace(K)) / len(K))
-        return cho_factor(K, lower=True)
+        return linalg.cho_factor(K, lower=True)
 
     @cached_property
     def solution(self) -> tuple[Matrix, Matrix]:
@@ -91,7 +91,7 @@ class WithinClasses:
         M = self.root_weights[:, None] * self.pool.delta
         N = self.root_weights[:, None] * self.shares
         of_categories = self.inverse.solve(np.ascontiguousarray(N.T))
-        x = cho_solve(self._factor, M.T - self.U.T @ N.T)
+        x = linalg.cho_solve(self._factor, M.T - self.U.T @ N.T)
         return x, of_categories - self.U @ x
 
     @cached_property
@@ -140,7 +140,7 @@ class WithinClasses:
         """Return tr(V⁻¹S_k) of each class, V the covariance with ridges, S_k that of class k."""
         pool, (x, u) = self.pool, self.solution
         left = np.linalg.inv(np.eye(len(self.root_weights)) - self.gram)
-        inverse = cho_solve(self._factor, np.eye(len(pool.s)))
+        inverse = linalg.cho_solve(self._factor, np.eye(len(pool.s)))
         result = np.empty(len(pool.slots))
         for k, slot in enumerate(pool.slots.tolist()):
             n, s, U = float(pool.moments.n[slot]), pool.s, self.U

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from counterpoise.arrays import Flags, Matrix, Vector
+from counterpoise.moments._cholesky import invert_factorized
 from counterpoise.moments.classes import Classes, argmax_classes
 from counterpoise.moments.moments import EPS, Moments
 from counterpoise.solver._slope import find_slope
@@ -244,7 +244,7 @@ def _inverse(V: Matrix) -> Matrix:
         lam, U = np.linalg.eigh(V)
         least = len(lam) * EPS * (lam[-1] if lam[-1] > 0.0 else 1.0)
         return np.asarray(U / np.maximum(lam, least) @ U.T)
-    inverse: Matrix = np.tril(lapack.dpotri(factor, lower=1)[0])
+    inverse = invert_factorized(factor)
     inverse += np.tril(inverse, -1).T
     return inverse
 

@@ -26,9 +26,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from counterpoise.arrays import Flags, Matrix, Vector
+from counterpoise.moments._cholesky import (
+    factorize,
+    invert_factorized,
+    invert_triangle,
+    reciprocal_condition,
+    solve_factorized,
+)
 from counterpoise.moments.classes import Classes
 from counterpoise.moments.moments import EPS, Moments
 from counterpoise.solver.class_weights import affine, covariance_weights, priors
@@ -169,7 +175,7 @@ class RidgeSystems:
             if factor is None:
                 singular.append(i)
             else:
-                found[i] = lapack.dpotrs(factor, found[i].T, lower=1)[0].T
+                found[i] = solve_factorized(factor, found[i])
         found /= e[:, None]
         Kz, Kh, h, share = found[:, :-1], found[:, -1:], self.h[..., None], 1.0 / self.total
         # [t, w] − R⁻¹q (q·[t, w]) p / (1 + p q·R⁻¹q),   R⁻¹q = [1/a, −Kh]
@@ -272,12 +278,11 @@ def unit_diagonal(K: Batch, b: Any) -> tuple[Batch, Batch]:
 
 def cholesky(K: Matrix, norm: float | None = None) -> Matrix | None:
     """Return the lower factor of a symmetric matrix, given its 1-norm; None if it is singular."""
-    factor, failed = lapack.dpotrf(K, lower=1)
+    factor = factorize(K)
     norm = np.abs(K).sum(axis=0).max() if norm is None else norm
-    if failed or lapack.dpocon(factor, norm, uplo="L")[0] < len(K) * EPS:
+    if factor is None or reciprocal_condition(factor, norm) < len(K) * EPS:
         return None
-    lower: Matrix = factor
-    return lower
+    return factor
 
 
 def inflation(K: Matrix, b: float) -> Vector:
@@ -286,10 +291,10 @@ def inflation(K: Matrix, b: float) -> Vector:
     It is 1 over the second moment for a feature that no other resembles. K is overwritten.
     """
     K, e = unit_diagonal(K, b)
-    factor, failed = lapack.dpotrf(K, lower=1)
-    if failed:
+    factor = factorize(K)
+    if factor is None:
         return np.full(len(e), np.inf)
-    diagonal: Vector = np.diagonal(lapack.dpotri(factor, lower=1)[0]) / e**2
+    diagonal: Vector = np.diagonal(invert_factorized(factor)) / e**2
     return diagonal
 
 
@@ -500,7 +505,7 @@ def linear(pool: PooledClasses, b: float) -> LinearScores:
             delta[:, null] = 0.0
         solved = delta / np.maximum(lam, least) @ V.T
     else:
-        solved = lapack.dpotrs(factor, (pool.delta / e).T, lower=1)[0].T
+        solved = solve_factorized(factor, pool.delta / e)
     w = pool.total * solved / e
     coef = w / pool.s
     offset = -(coef @ pool.centre)
@@ -536,7 +541,7 @@ def quadratic(pool: PooledClasses, b: float, nu: float, seen: Flags) -> Quadrati
             inverse, half = V / np.sqrt(lam), 0.5 * np.log(lam).sum()
         else:
             half = np.log(np.diagonal(factor)).sum()
-            inverse = np.triu(lapack.dtrtri(factor, lower=1)[0].T)
+            inverse = invert_triangle(factor).T
         # Σ = K/a: its root is that of K over √a, its determinant that of K over a^d.
         root[k] = inverse * (np.sqrt(a) / (e * s))[:, None]
         offset[k] -= half + np.log(e).sum() - 0.5 * len(s) * np.log(a)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Flags, Matrix, Rows, Vector
+from counterpoise.arrays import Flags, Matrix, Rows, Vector, is_sparse
 from counterpoise.feature_maps.fitted import SLICE
 
 
@@ -29,7 +28,7 @@ class LinearScores:
             f: Matrix = X @ coef.T + (offset - coef @ anchor)
             return f
         # Far from zero the products would cancel; the differences do not.
-        if not sp.issparse(X):
+        if not is_sparse(X):
             f = (X - anchor) @ coef.T
             return f + offset
         is_far = np.abs(base).max(axis=0) >= 1.0

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
-from counterpoise.arrays import Matrix, Rows, Vector
+from counterpoise.arrays import Matrix, Rows, Vector, to_dense
 from counterpoise.errors import DataError, PrecisionError, PrecisionWarning, UnknownRowsError
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.fitted import SLICE
@@ -75,7 +74,7 @@ class Scores:
         f = np.empty((X.shape[0], self.classes.n_scores))
         for start in range(0, X.shape[0], SLICE):
             part = X[start : start + SLICE]
-            mapped = self.fixed.transform(part.toarray() if sp.issparse(part) else part)
+            mapped = self.fixed.transform(to_dense(part))
             f[start : start + SLICE] = self.solution.of(mapped)
         return f
 

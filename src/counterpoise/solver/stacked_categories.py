@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy import linalg
 
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.moments.categories import CategoryMoments, PairWeights
@@ -139,7 +139,7 @@ class CategoryInverse:
         if len(rest) > MAX_FACTORIZED:
             return result
         H = within.toarray() - (cross @ (cross / diagonal[largest]).T).toarray()
-        return replace(result, factor=cho_factor(H, lower=True, overwrite_a=True))
+        return replace(result, factor=linalg.cho_factor(H, lower=True, overwrite_a=True))
 
     def solve(self, v: Matrix) -> Matrix:
         """Return M⁻¹v for a matrix v (K, p)."""
@@ -163,7 +163,7 @@ class CategoryInverse:
     def solve_rest(self, v: Matrix) -> Matrix:
         """Return the solution (r, p) of what is left without the largest column."""
         if self.factor is not None:
-            solved: Matrix = cho_solve(self.factor, v)
+            solved: Matrix = linalg.cho_solve(self.factor, v)
             return solved
         D = self.diagonal[self.largest, None]
         squares = self.cross.multiply(self.cross) / self.diagonal[self.largest]

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-from counterpoise.arrays import Flags, Labels, Matrix, Vector
+from counterpoise.arrays import Flags, Labels, Matrix, Vector, is_sparse
 from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder
@@ -149,7 +148,7 @@ def evaluate_model(
                 rows.add(chunk, encoded.kept, encoded.y, guess, ranks, p)
                 if n_first < explain:
                     part = encoded.X[: explain - n_first]
-                    first.append(part.toarray() if sp.issparse(part) else part.copy())
+                    first.append(part.toarray() if is_sparse(part) else part.copy())
                     n_first += part.shape[0]
             watch(source, chunk.rows)
     if not len(rows):

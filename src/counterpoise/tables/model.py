@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from counterpoise.arrays import Counts, Matrix, Rows, Vector, distinct_labels, one_thread
+from counterpoise.arrays import Counts, Matrix, Rows, Vector, distinct_labels, is_sparse, one_thread
 from counterpoise.encoding.column_values import MAX_CATEGORIES, labels, require_declared
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk, is_in_vocabulary
@@ -615,7 +615,7 @@ def _concatenate(parts: list[EncodedChunk]) -> EncodedChunk | None:
     if not any(part.X.shape[0] for part in parts):
         return None
     X = [part.X for part in parts]
-    rows: Rows = sp.vstack(X, format="csr") if any(map(sp.issparse, X)) else np.vstack(X)
+    rows: Rows = sp.vstack(X, format="csr") if any(map(is_sparse, X)) else np.vstack(X)
     weights = [part.weight for part in parts if part.weight is not None]
     y, kept = (np.concatenate([getattr(p, name) for p in parts]) for name in ("y", "kept"))
     weight = np.concatenate(weights) if weights else None

@@ -121,9 +121,10 @@ def _cells(column: pa.Array, delimiter: str) -> tuple[Any, Any, Any, Any]:
     valid = None
     if column.null_count:
         valid = column.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
-    if pa.types.is_float64(column.type):
+    is_integer = pa.types.is_int64(column.type) and valid is None
+    if is_integer or pa.types.is_float64(column.type):
         return column.to_numpy(zero_copy_only=False), None, None, valid
-    text = column.cast(pa.string())
+    text = column if pa.types.is_string(column.type) else column.cast(pa.string())
     ends, data = _text_buffers(text)
     if any(special in data[ends[0] : ends[-1]] for special in (delimiter.encode(), *SPECIAL)):
         ends, data = _text_buffers(_quote(text, delimiter))

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from counterpoise.arrays import Counts, Flags, Vector, one_thread
+from counterpoise.arrays import Counts, Flags, Vector, is_sparse, one_thread
 from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
 from counterpoise.engine.ridge import RidgeModel
@@ -133,7 +132,7 @@ class RemovedRows:
         X = encoded.X
         for b, name in enumerate(names):
             codes = X[:, [X.shape[1] - len(names) + b]]
-            self.category_rows[name] += codes.nnz if sp.issparse(codes) else int((codes > 0).sum())
+            self.category_rows[name] += codes.nnz if is_sparse(codes) else int((codes > 0).sum())
         if X.shape[0]:
             part = model.moments_of(X, labels, encoded.weight)
             self.moments = part if self.moments is None else self.moments.append(part)
