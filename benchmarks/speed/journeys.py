@@ -1,8 +1,8 @@
 """Journeys through the package: Python calls of a warm call, and CPU time of a cold start.
 
 Writes results/journeys.md, next to the figures of an earlier commit in
-results/journeys_before.json. ``--save FILE`` only saves figures. ``--older PYTHON`` writes
-results/startup.md, in turns with an older version in an environment of its own.
+results/journeys_before.json. ``--save FILE`` only saves figures. ``--start-up OLD NEW`` writes
+results/startup.md, in turns by the Pythons of two environments, each with the wheel of a version.
 """
 
 import argparse
@@ -171,10 +171,11 @@ def on_spark():
 
 def cpu_seconds(python, words, folder):
     """Return the CPU seconds of a command, run by a Python in a folder."""
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # the first run compiles, as pip does
     process = subprocess.Popen(
         [python, "-c", "from counterpoise.cli import main; main()", *words],
-        cwd=folder, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -209,8 +210,9 @@ def write_start_up(before, after):
         "startup",
         "Start-up of the command line",
         "CPU time (user and system) of a whole process, from the start of Python to its end, the "
-        f"best of {ROUNDS} rounds in which both versions take turns, with one BLAS thread. Rows "
-        f"have four columns.",
+        f"best of {ROUNDS} rounds in which both versions take turns, with one BLAS thread. Both "
+        "are wheels whose Python files are compiled. Rows have four columns. Before is commit "
+        f"{json.loads(BEFORE.read_text())['commit']}.",
         report.table(
             ["command", "before, ms", "after, ms", "after / before"],
             [
@@ -232,12 +234,12 @@ def main():
     parser.add_argument("--save", metavar="FILE", help="only save the figures, as JSON")
     parser.add_argument("--commit", default="", help="what to call them, with --save")
     parser.add_argument("--before", default=BEFORE, metavar="FILE", help="figures to compare with")
-    parser.add_argument("--older", metavar="PYTHON", help="write startup.md next to this Python's")
+    parser.add_argument("--start-up", nargs=2, metavar="PYTHON", help="only write startup.md")
     parser.add_argument("--results", type=Path, default=report.RESULTS)
     options = parser.parse_args()
     report.use(options.results)
-    if options.older:
-        write_start_up(*start_up([options.older, sys.executable]))
+    if options.start_up:
+        write_start_up(*start_up(options.start_up))
         return
     before = json.loads(Path(options.before).read_text())
     found = {"python": platform.python_version(), "figures": measure()}

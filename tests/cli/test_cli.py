@@ -869,7 +869,7 @@ def test_help_and_version(run, monkeypatch):
 
 # What takes long to load, and what a program has loaded of it when it ends.
 HEAVY = {"scipy.stats", "scipy.optimize", "pandas", "matplotlib", "sklearn.metrics", "numpy.f2py"}
-HEAVY |= {"sklearn.datasets", "sklearn.linear_model"}
+HEAVY |= {"sklearn.datasets", "sklearn.linear_model", "pyarrow.parquet"}
 LOADED = f"{{n for n, module in sys.modules.items() if type(module) is type(sys)}} & {HEAVY}"
 TELLING = f"""
 import atexit, sys
@@ -936,7 +936,8 @@ def test_what_a_command_did_not_load_can_be_had_later(run):
     learn_table(run)
     code = (
         f"{MAIN}\nimport sys; print({LOADED}, file=sys.stderr)\n"
-        "import pandas, scipy.stats\n"
+        "import pandas, scipy.linalg.blas, scipy.sparse.linalg, scipy.stats\n"
+        "scipy.sparse.linalg.eigsh, scipy.linalg.cython_blas\n"
         "print(scipy.stats.norm.ppf(0.5), pandas.DataFrame().size, file=sys.stderr)"
     )
     command = [sys.executable, "-c", code, "predict", MODEL, "t.csv"]
@@ -1067,7 +1068,8 @@ def test_predict_imports_nothing_that_a_row_does_not_need(run, features):
     payments().to_csv("t.csv", index=False)
     learn_table(run, *features)
     payments(1, seed=1).drop(columns="fraud").to_csv("one.csv", index=False)
-    slow = ("sklearn", "pandas", "scipy.stats")
+    slow = ["sklearn", "pandas", "scipy.stats"]
+    slow += [] if "auto" in features else ["scipy.linalg.blas", "scipy.sparse.linalg"]
     program = (
         f"{MAIN}\nimport os, sys; print([name for name in {slow} if name in sys.modules], "
         "os.environ['OPENBLAS_NUM_THREADS'])"

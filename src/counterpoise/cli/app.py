@@ -36,34 +36,37 @@ COMMANDS_NEEDING_PANDAS = (["export"], ["benchmark"])
 @contextmanager
 def lazy_imports(hidden: Sequence[str] = HIDDEN) -> Iterator[None]:
     """Delay the import of LAZY_MODULES to their first use, and hide modules, inside the context."""
-    finder = _Finder(hidden)
-    sys.meta_path.insert(0, finder)
+    if FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, FINDER)
+    FINDER.hidden, FINDER.lazy = hidden, LAZY_MODULES
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
+        FINDER.hidden = FINDER.lazy = ()
 
 
 class _Finder:
-    """Finder of lazy modules, which does not find hidden ones."""
+    """Finder of lazy modules, which does not find hidden ones and loads packages before parts."""
 
-    def __init__(self, hidden: Sequence[str]) -> None:
-        self.hidden = hidden
+    hidden: Sequence[str] = ()
+    lazy: Sequence[str] = ()
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name in self.hidden:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        if name not in LAZY_MODULES:
+        if name not in self.lazy:
             package = sys.modules.get(name.rpartition(".")[0])
             if not isinstance(package, _Module) or name in INDEPENDENT_MODULES:
                 return None
             package.load()
-            loaded = sys.modules.get(name)
-            return None if loaded is None else ModuleSpec(name, _Loaded(loaded))
+            return _PackageLoader.spec(sys.modules[name]) if name in sys.modules else None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
         return spec
+
+
+FINDER = _Finder()
 
 
 class _Loader:
@@ -79,17 +82,22 @@ class _Loader:
         module.__class__ = _Module
 
 
-class _Loaded:
+class _PackageLoader:
     """Loader of a module that its package has imported."""
 
     def __init__(self, module: ModuleType) -> None:
-        self.module, self.spec = module, module.__spec__
+        self.module, self.real = module, module.__spec__
+
+    @classmethod
+    def spec(cls, module: ModuleType) -> ModuleSpec:
+        """Return the specification of a module that is loaded."""
+        return ModuleSpec(module.__name__, cls(module))  # type: ignore[arg-type]
 
     def create_module(self, _: ModuleSpec) -> ModuleType:
         return self.module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self.spec
+        module.__spec__ = self.real
 
 
 class _Module(ModuleType):

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from counterpoise.arrays import Value
 from counterpoise.errors import DataError
 
 SINGLE_ROLES = ("weight", "timestamp")  # at most one column has such a role
@@ -79,7 +78,7 @@ def by_option(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Columns(Value):
+class Columns:
     """Settings of the columns of a table."""
 
     label: str  # column of the labels
@@ -91,6 +90,10 @@ class Columns(Value):
     classes: tuple[str, ...] = ()  # the only labels that are allowed, as text; empty for any
     decimal: str = "."  # decimal separator of numbers in text: "." or ","
     time_format: str | None = None  # format of dates in text for strptime, if not ISO 8601
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Columns:
+        """Return this object, as a Value does, without NumPy, which help does not need."""
+        return self
 
     @property
     def uses_indicators(self) -> bool:

@@ -9,9 +9,12 @@ import numpy as np
 from scipy.linalg.cython_lapack cimport dpocon, dpotrf, dpotri, dpotrs, dtrtri
 
 
-def factorize(K):
-    """Return the lower factor of a symmetric matrix; None if it is not positive definite."""
-    factor = np.array(K, dtype=np.float64, order="F")
+def factorize(K, overwrite=False):
+    """Return the lower factor of a symmetric matrix; None if it is not positive definite.
+
+    With ``overwrite`` the factor takes the memory of a Fortran-ordered matrix.
+    """
+    factor = np.asfortranarray(K) if overwrite else np.array(K, order="F")
     cdef double[::1, :] A = factor
     cdef int d = A.shape[0], failed = 0
     cdef Py_ssize_t i, j

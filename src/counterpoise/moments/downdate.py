@@ -116,7 +116,7 @@ def is_indefinite(moments: Moments, k: int) -> bool:
         for above in factor:
             rows = above[:, i - d :]
             panel -= rows[:, :m].T @ rows
-        corner = factorize(panel[:, :m].T)
+        corner = factorize(panel[:, :m].T, overwrite=True)
         if corner is None:
             return True
         if m < d - i:
