@@ -111,6 +111,7 @@ def benchmark(
         synthetic_payments,
     )
     from counterpoise.evaluate.metrics import CUSTOM_METHOD, MAIN_METHOD, METRIC_NAMES
+    from counterpoise.readers.database import public_address
     from counterpoise.tables.evaluate import read
 
     custom = variant.model()
@@ -120,7 +121,7 @@ def benchmark(
         title = "Synthetic payment stream"
     else:
         X, y, names = read(files or [], settings, reading)
-        title = ", ".join(files or [])
+        title = ", ".join(map(public_address, files or []))
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
         raise DataError(

@@ -74,6 +74,7 @@ def evaluate(
     opt.require_folder(report)
     logged.require_complete(model, files)
 
+    from counterpoise.readers.database import public_address
     from counterpoise.tables.alerts import ExpectedCost
 
     rule = None if given is None else ExpectedCost(*given)
@@ -88,7 +89,7 @@ def evaluate(
         found, classes, usual = _evaluate_model(
             model or "", files or [], rule, input, reading, explained
         )
-        title = f"{model} on {', '.join(files or [])}"
+        title = f"{model} on {', '.join(map(public_address, files or []))}"
     counts = {one: float((found.y == one).sum()) for one in classes}
     counts = {one: count for one, count in counts.items() if count}
     chosen = opt.select_positive(positive, counts, usual if usual in counts else None)

@@ -229,11 +229,8 @@ def learn(
         settle(learner, store)
 
         def open_inputs(paths: list[str]) -> list[tuple[Source, str]]:
-            keys = [learner.key(path, input.stdin_name) for path in paths]
-            return [
-                (formats.source(path, **reading), key)
-                for path, key in zip(paths, keys, strict=True)
-            ]
+            sources = [formats.source(path, **reading) for path in paths]
+            return [(one, learner.key(one.path, input.stdin_name)) for one in sources]
 
         inputs = open_inputs(paths)
         if store is not None and is_delayed:

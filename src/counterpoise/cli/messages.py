@@ -38,7 +38,12 @@ OPTIONS = {
     "only": "keep",
     "penalize_intercept": "intercept",
 }  # names of settings as options
-VALUES = {"stdin_name": "NAME"}  # placeholders of values, as in --help
+VALUES = {
+    "stdin_name": "NAME",
+    "table": "TABLE",
+    "query": "SQL",
+    "cursor": "COLUMN",
+}  # placeholders of values, as in --help
 
 
 def format_as_options(*settings: OptionValue) -> str:

@@ -432,7 +432,8 @@ def _learned_input(
     from counterpoise.readers import formats
     from counterpoise.tables.records import PENDING
 
-    source, key = formats.source(path, **reading), learner.key(path)
+    source = formats.source(path, **reading)
+    key = learner.key(source.path)
     lost_store = store is None and PENDING in learner.records
     if lost_store and os.path.isfile(path) and not learner.identify(source, key):
         raise DataError(missing_store(learner.path))

@@ -25,7 +25,8 @@ MISSING_ID = "--labels requires --id, the column that joins rows and labels"
 _FILES = typer.Argument(
     metavar="FILES",
     help="CSV, TSV, JSON lines or arrays, LIBSVM, Parquet or Arrow files, text also compressed "
-    "(gzip, zstd, bzip2, xz, zip of one file); patterns; - for standard input.",
+    "(gzip, zstd, bzip2, xz, zip of one file); patterns; - for standard input; a database as "
+    "postgresql://HOST/NAME, sqlite:///FILE or duckdb:///FILE.",
     show_default=False,
 )
 Files = Annotated[Names, _FILES]
@@ -179,6 +180,8 @@ class InputOptions:
     format: str | None = option(f"{', '.join(FORMATS)} (default: by the name).", "FORMAT")
     delimiter: str | None = option("Field delimiter of CSV (default: comma).", "CHAR")
     no_header: bool = option("CSV has no header; columns are 'column 1' and so on.", default=False)
+    table: str | None = option("Table or view of a database.", "TABLE")
+    query: str | None = option("Rows of a database, instead of a table.", "SQL")
 
     def reading(self) -> dict[str, Any]:
         """Return the arguments of :func:`counterpoise.readers.source`, checked."""
@@ -188,7 +191,9 @@ class InputOptions:
             delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
             if len(delimiter) != 1 or ord(delimiter) > 127 or delimiter in '"\r\n':
                 raise DataError(f"--delimiter must be one character; got {delimiter!r}")
-        return {"format": self.format, "delimiter": delimiter, "header": not self.no_header}
+        database = _set_fields(self, ("table", "query"))
+        reading = {"format": self.format, "delimiter": delimiter, "header": not self.no_header}
+        return {**reading, "database": database} if database else reading
 
 
 @dataclass
@@ -205,10 +210,21 @@ class LearnInputOptions(InputOptions):
     allow_overlap: bool = option("Learn a file that begins like another one.", default=False)
     complete: bool = option("Also learn a last line without a line end.", default=False)
     stdin_name: str | None = option("Name of standard input in the records.", "NAME")
+    cursor: str | None = option(
+        "Column of a table that only grows: learn the rows above the highest learned value.",
+        "COLUMN",
+    )
+    allow_changed_past: bool = option(
+        "Continue although learned rows of a table have changed.", default=False
+    )
 
     def reading(self) -> dict[str, Any]:
         """Return the arguments of :func:`counterpoise.readers.source`, checked."""
-        return super().reading() | {"stdin_name": self.stdin_name, "complete": self.complete}
+        reading = super().reading() | {"stdin_name": self.stdin_name, "complete": self.complete}
+        database = {**reading.get("database", {}), **_set_fields(self, ("cursor",))}
+        if self.allow_changed_past:
+            database["allow_changed_past"] = True
+        return {**reading, "database": database} if database else reading
 
 
 @dataclass

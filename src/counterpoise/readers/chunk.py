@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import compress
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -23,6 +23,23 @@ PREFIX_LENGTHS = (1, 4, 16, 64)  # rows by whose hashes an input is identified
 CHUNK_BYTES = 1 << 24  # of a chunk: it ends with the row that reaches them, if not before
 LONGEST = 1 << 26  # bytes of one record, or of one text
 MAX_COLUMNS = 30_000  # that are read of a table
+MAX_RANGES = 64  # of a table that is read by a cursor
+
+
+class CursorRange(NamedTuple):
+    """Rows of a table that were learned: up to a value of its cursor, after the range before."""
+
+    last: int  # highest value; of a time in microseconds, of a date in days
+    rows: int
+    hash: str  # sum of the hashes of the rows
+
+
+class CursorPosition(NamedTuple):
+    """Rows of a table that were learned in the order of a cursor, a column that only grows."""
+
+    column: str
+    ranges: tuple[CursorRange, ...]
+    is_as_learned: bool = True  # whether no change of these rows was accepted
 
 
 @dataclass(frozen=True)
@@ -39,6 +56,8 @@ class ReadPosition:
         XXH3 (128 bits) of these bytes, or of the values of the columns read so far.
     cut : bool
         Whether the last row had no line end; then the next byte must be one.
+    cursor : CursorPosition, optional
+        Of a table that is read in the order of a column.
 
     Examples
     --------
@@ -51,6 +70,12 @@ class ReadPosition:
     size: int = 0
     hash: str = ""
     cut: bool = False
+    cursor: CursorPosition | None = field(default=None, repr=False)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the position as JSON can represent it."""
+        plain = {name: getattr(self, name) for name in ("rows", "size", "hash", "cut")}
+        return plain if self.cursor is None else {**plain, "cursor": self.cursor._asdict()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -226,7 +226,7 @@ def _sound(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         values = _sound(column.dictionary)
         is_same = values is column.dictionary
-        return column if is_same else pa.DictionaryArray.from_arrays(column.indices, values)
+        return column if is_same else pa.DictionaryArray.fromarrays_of(column.indices, values)
     if not pa.types.is_string_view(column.type) or not column.null_count:
         return column
     views = np.frombuffer(column.buffers()[1], dtype=np.int64).reshape(-1, 2)
@@ -318,29 +318,37 @@ class ColumnarSource(Source):
         until: int | None = None,
     ) -> Iterator[Chunk]:
         """Read the rows after a mark."""
-        hashes = _Hashes()
+        hashes = ColumnHashes()
         self._rows, cutter = 0, _RowCutter(rows)
         tables = self._tables(wanted)
         try:
             for table in prefetch(tables, depth=1) if self.reads_ahead else tables:
-                if self._rows < after.rows:
-                    old = table.slice(0, after.rows - self._rows)
-                    table = table.slice(old.num_rows)
-                    hashes.add(self._select_hashed(_arrays(old)))
-                    self._rows += old.num_rows
-                    if self._rows == after.rows and hashes.digest() != after.hash:
-                        raise input_changed_error(self.name, after)
-                for whole in cutter.add(table):
+                for whole in cutter.add(self._skip_past(table, after, hashes)):
                     yield self._chunk(whole, hashes)
+            self._end_past(after)
         except OSError as error:
             raise cannot_read(self.name, error) from None
         except (pa.ArrowException, UnicodeDecodeError) as error:
             text = " ".join(str(error).split())[:200]
             raise DataError(f"{self.name} cannot be read: {text}") from None
-        if self._rows < after.rows:
-            raise input_changed_error(self.name, after)
         for rest in cutter.rest():
             yield replace(self._chunk(rest, hashes), last=True)
+
+    def _skip_past(self, table: pa.Table, after: ReadPosition, hashes: ColumnHashes) -> pa.Table:
+        """Return the rows after a mark; raise if those before it have changed."""
+        if self._rows < after.rows:
+            old = table.slice(0, after.rows - self._rows)
+            table = table.slice(old.num_rows)
+            hashes.add(self._select_hashed(arrays_of(old)))
+            self._rows += old.num_rows
+            if self._rows == after.rows and hashes.digest() != after.hash:
+                raise input_changed_error(self.name, after)
+        return table
+
+    def _end_past(self, after: ReadPosition) -> None:
+        """Raise if an input has ended before a mark."""
+        if self._rows < after.rows:
+            raise input_changed_error(self.name, after)
 
     def _batches(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
         """Yield batches of the selected columns."""
@@ -358,8 +366,8 @@ class ColumnarSource(Source):
         require_few(len(columns), self.name)
         return columns
 
-    def _chunk(self, table: pa.Table, hashes: _Hashes) -> Chunk:
-        columns = _arrays(table)
+    def _chunk(self, table: pa.Table, hashes: ColumnHashes) -> Chunk:
+        columns = arrays_of(table)
         hashed = self._select_hashed(columns)
         hashes.add(hashed)
         first, self._rows = self._rows + 1, self._rows + table.num_rows
@@ -460,7 +468,7 @@ class _RowCutter:
         self._open, self._rows, self._bytes = [], 0, 0
 
 
-class _Hashes:
+class ColumnHashes:
     """A hash of each column, updated value by value: batches do not matter."""
 
     def __init__(self) -> None:
@@ -468,6 +476,7 @@ class _Hashes:
         self._by_column: dict[str, tuple[str, Any, Any]] = {}
 
     def add(self, columns: Mapping[str, pa.Array]) -> None:
+        """Add the next rows of columns."""
         for name, part in columns.items():
             kind = part.type
             if name not in self._by_column:
@@ -495,6 +504,7 @@ class _Hashes:
                 values.update(_numbers(part))
 
     def digest(self) -> str:
+        """Return the hash of all columns."""
         lines = [
             f"{line}{values.hexdigest()}{NO_HASH if lengths is None else lengths.hexdigest()}\n"
             for _, (line, values, lengths) in sorted(self._by_column.items())
@@ -502,7 +512,7 @@ class _Hashes:
         return xxh3_128_hexdigest("".join(lines).encode())
 
 
-def _arrays(table: pa.Table) -> dict[str, pa.Array]:
+def arrays_of(table: pa.Table) -> dict[str, pa.Array]:
     """Return the columns of a table, each as one array."""
     batches = table.to_batches()
     columns = batches[0].columns if len(batches) == 1 else map(whole_array, table.columns)
@@ -514,7 +524,7 @@ def _starts(columns: Mapping[str, pa.Array], n: int) -> tuple[str, ...]:
     result = []
     for rows in PREFIX_LENGTHS:
         if rows <= n:
-            hashes = _Hashes()
+            hashes = ColumnHashes()
             hashes.add({name: column.slice(0, rows) for name, column in columns.items()})
             result.append(hashes.digest())
     return tuple(result)

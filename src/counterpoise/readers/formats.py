@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from errno import ENOENT
 from typing import Any
 
-from counterpoise.errors import DataError, Suggestion
+from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.readers.byte_source import cannot_read
 from counterpoise.readers.chunk import Source
 from counterpoise.readers.columnar import ArrowSource, ParquetSource
+from counterpoise.readers.database import is_database
+from counterpoise.readers.database_source import DatabaseRows, DatabaseSource
 from counterpoise.readers.delimited import DelimitedText
 from counterpoise.readers.jsonlines import JsonLines
 from counterpoise.readers.libsvm import LABEL, LibSVM
@@ -26,6 +28,7 @@ FORMATS = {
     "arrow": (".arrow", ".feather", ".ipc", ".arrows"),
 }
 STANDARD_INPUT = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")  # other names of -
+DATABASE = "database"  # the format of databases, whose rows have columns already
 COMPRESSED = (".gz", ".zst", ".zstd", ".bz2", ".xz", ".zip")
 
 
@@ -38,7 +41,7 @@ def expand_paths(paths: list[str]) -> list[str]:
     for path in paths:
         if path in STANDARD_INPUT:
             path = "-"
-        if path == "-" or os.path.exists(path):
+        if path == "-" or is_database(path) or os.path.exists(path):
             result.append(path)
             continue
         if not glob.has_magic(path):
@@ -54,6 +57,8 @@ def format_of(path: str) -> str:
     """Return the format of a file by its name; standard input is CSV until it is read."""
     if path == "-":
         return "csv"
+    if is_database(path):
+        return DATABASE
     name = path.lower()
     for ending in COMPRESSED:
         name = name.removesuffix(ending)
@@ -90,13 +95,15 @@ def source(
     live: bool = False,
     stdin_name: str | None = None,
     complete: bool = True,
+    database: Mapping[str, Any] | None = None,
 ) -> Source:
     r"""Open one input for reading in chunks.
 
     Parameters
     ----------
     path : str
-        A file, or ``-`` for standard input.
+        A file, ``-`` for standard input, or a database: ``postgresql://HOST/NAME``,
+        ``sqlite:///FILE`` or ``duckdb:///FILE``.
     format : str, optional
         One of FORMATS; by default by the name of the file.
     delimiter : str, optional
@@ -109,6 +116,10 @@ def source(
         Name of standard input in messages.
     complete : bool, default=True
         Whether a last line of text without a line end is a row, also in a file that may grow.
+    database : mapping, optional
+        Rows of a database: its ``table``, or a ``query`` in SQL. With ``cursor``, a column that
+        only grows, new rows are those with higher values than learned ones. Learned rows are
+        compared with the record of the model, unless ``allow_changed_past`` is true.
 
     Returns
     -------
@@ -124,6 +135,13 @@ def source(
     ...     print({name: column.to_pylist() for name, column in chunk.columns.items()})
     {'amount': ['12.5', '980'], 'fraud': ['no', 'yes']}
     """
+    if is_database(path):
+        return DatabaseSource(path, DatabaseRows(**(database or {})))
+    if database:
+        raise DataError(
+            (f"{path} is not a database, and ", OptionValue(next(iter(database))), " requires one"),
+            Suggestion("name it as postgresql://HOST/NAME, sqlite:///FILE or duckdb:///FILE"),
+        )
     name = path
     if path == "-":
         name = f"standard input {stdin_name!r}" if stdin_name else "standard input"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -183,7 +182,7 @@ def describe_model(stored: TableModel) -> dict[str, Any]:
         "categories": _describe_categories(stored) if fitted else {},
         "chunk_rows": stored.chunk_rows,
         "inputs": {
-            key: {**asdict(record.mark), "dropped": record.dropped, "times": record.times}
+            key: {**record.mark.plain(), "dropped": record.dropped, "times": record.times}
             for key, record in stored.records.items()
         },
         **shown,

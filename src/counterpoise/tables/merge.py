@@ -16,6 +16,7 @@ from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.encoding.vocabulary import Vocabulary
 from counterpoise.engine.auto import AutoModel
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion
+from counterpoise.readers.database import split_address
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.tables.estimator import Model, as_auto, as_ridge, as_text
 from counterpoise.tables.event_database import EventDatabase, has_store, pending_path
@@ -135,7 +136,10 @@ def move_records(stored: TableModel, old: str, new: str) -> TableModel:
     def new_key(key: str) -> str:
         if key == PENDING and os.path.realpath(old) != os.path.realpath(new):
             return f"- pending of {os.path.basename(old)}"  # the store stays with its own model
-        return key if key.startswith("-") else input_key(os.path.join(folder, key), new)
+        before, file, rows = split_address(key)
+        if key.startswith("-") or not file:
+            return key
+        return input_key(f"{before}{os.path.join(folder, file)}{rows}", new)
 
     records = Records((new_key(k), record) for k, record in stored.records.items())
     return replace(stored, records=records, path=new)

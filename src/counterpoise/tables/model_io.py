@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,13 @@ from counterpoise.modelfile import container as modelfile
 from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.modelfile.engines import KINDS, pack, read_vocabularies, unpack
 from counterpoise.readers.byte_source import cannot_read
-from counterpoise.readers.chunk import PREFIX_LENGTHS, ReadPosition
+from counterpoise.readers.chunk import (
+    MAX_RANGES,
+    PREFIX_LENGTHS,
+    CursorPosition,
+    CursorRange,
+    ReadPosition,
+)
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.tables.records import (
     MAX_RECENT_SCORES,
@@ -83,7 +90,7 @@ def contents_of(stored: TableModel) -> Contents:
 def plain_record(record: Record) -> dict[str, Any]:
     """Return the record of an input as JSON can represent it."""
     values = {f.name: getattr(record, f.name) for f in fields(Record) if f.name != "mark"}
-    return {**asdict(record.mark), **values}
+    return {**record.mark.plain(), **values}
 
 
 def read_contents(path: str) -> Contents:
@@ -239,7 +246,7 @@ def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
 def read_record(plain: dict[str, Any]) -> Record:
     """Return the checked record of an input."""
     names = {f.name for f in (*fields(ReadPosition), *fields(Record)) if f.name != "mark"}
-    check_file(set(plain) == names, "an unexpected record of an input")
+    check_file({*plain, "cursor"} == names, "an unexpected record of an input")
     rows, starts, times = plain["rows"], plain["starts"], plain["times"]
     for name in ("rows", "size", "dropped"):
         _check_integer(plain[name], f"an invalid number of {name}")
@@ -252,8 +259,23 @@ def read_record(plain: dict[str, Any]) -> Record:
     ordered = sorted(one for _, ranges in (("", gone), *relabeled) for one in ranges)
     is_disjoint = all(a[1] <= b[0] for a, b in pairwise(ordered))
     check_file(is_disjoint, "rows that were relabeled twice")
-    mark = ReadPosition(rows, plain["size"], _text(plain["hash"]), plain["cut"])
+    cursor = None if "cursor" not in plain else _cursor(plain["cursor"])
+    mark = ReadPosition(rows, plain["size"], _text(plain["hash"]), plain["cut"], cursor)
     return Record(mark, tuple(map(_text, starts)), plain["dropped"], times, gone, relabeled)
+
+
+def _cursor(plain: dict[str, Any]) -> CursorPosition:
+    """Return the checked position in a table."""
+    problem = "an invalid cursor"
+    ranges = tuple(CursorRange(*one) for one in plain["ranges"])
+    check_file(set(plain) == {*CursorPosition._fields} and 0 < len(ranges) <= MAX_RANGES, problem)
+    for one in ranges:
+        _check_integer(one.last, problem, -(2**63))
+        _check_integer(one.rows, problem)
+        check_file(re.fullmatch("[0-9a-f]{16}", _text(one.hash)) is not None, problem)
+    is_ordered = all(a.last < b.last for a, b in pairwise(ranges))
+    check_file(is_ordered and type(plain["is_as_learned"]) is bool, problem)
+    return CursorPosition(_text(plain["column"]), ranges, plain["is_as_learned"])
 
 
 def _ranges(plain: list[Any], rows: int) -> Ranges:

@@ -24,6 +24,7 @@ from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.readers.byte_source import is_regular_file
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source, prefetch
 from counterpoise.readers.columnar import ColumnarSource
+from counterpoise.readers.database import split_address
 
 Ranges = tuple[tuple[int, int], ...]  # from the first, counted from 0, to before the last
 
@@ -119,6 +120,9 @@ def input_key(path: str, owner: str, stdin_name: str | None = None) -> str:
     """
     if path == "-":
         return f"- {stdin_name}" if stdin_name else "-"
+    before, file, rows = split_address(path)
+    if before:
+        return f"{before}{input_key(file, owner)}{rows}" if file else before
     real = os.path.realpath(path)
     if os.path.exists(path) and not os.path.exists(real):  # /dev/fd/63: a pipe has no name
         real = os.path.abspath(path)
