@@ -150,8 +150,10 @@ def suggest(name: str, known: Iterable[str]) -> list[Suggestion]:
     from difflib import get_close_matches
 
     by_lower = {one.lower(): one for one in known}
-    close = get_close_matches(name.lower(), by_lower, n=1)
-    return [Suggestion(f"did you mean {by_lower[one]!r}?") for one in close]
+    close = get_close_matches(name.lower(), by_lower)
+    letters = sorted(name.lower())
+    close.sort(key=lambda one: sorted(one) != letters)  # swapped letters first
+    return [Suggestion(f"did you mean {by_lower[one]!r}?") for one in close[:1]]
 
 
 def unknown_name(place: str, what: str, name: str, known: Iterable[str]) -> DataError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from counterpoise.encoding.column_values import no_columns
 from counterpoise.encoding.columns import MISSING_RULES, Columns, parse_roles
 from counterpoise.errors import DataError
 from counterpoise.readers.chunk import require_different
-from counterpoise.readers.dataframes import NAME, column_names, is_lazy, tables
+from counterpoise.readers.dataframes import NAME, column_names, is_lazy, is_stream, tables
 
 DEFAULT_LABEL = "label"
 LabelColumns = Mapping[str, pa.Array] | None
@@ -82,9 +82,8 @@ def check_frame(
         return _check_unnamed(model, table, reset and not has_columns, labels)
     names = column_names(X)
     if names is None:
-        return Frame(X, getattr(X, "num_rows", None))
-    rows = getattr(X, "shape", (None,))[0]
-    rows = rows if rows is not None else getattr(X, "num_rows", None)
+        return Frame(X, _row_count(X))
+    rows = _row_count(X)
     if labels is not None and label in names:
         raise DataError(
             f"the frame has a column {label!r}, and labels of that name came next to it; drop the "
@@ -104,6 +103,13 @@ def check_frame(
         set_column_names(model, mine)
         return Frame(X, rows)
     return Frame(_same_columns(model, X, mine), rows)
+
+
+def _row_count(X: Any) -> int | None:
+    """Return the number of rows of a frame; None if that takes reading it."""
+    shape, rows = getattr(X, "shape", None), getattr(X, "num_rows", None)
+    rows = shape[0] if isinstance(shape, tuple) else rows
+    return rows if isinstance(rows, int) else None
 
 
 def set_column_names(model: Any, columns: list[str]) -> None:
@@ -138,7 +144,7 @@ def _same_columns(model: Any, X: Any, mine: list[str]) -> Any:
 
 
 def _is_array(X: Any) -> bool:
-    is_arrow = hasattr(X, "__arrow_c_stream__") or isinstance(X, Mapping)
+    is_arrow = is_stream(X) or isinstance(X, Mapping)
     return not is_arrow and (hasattr(X, "__array__") or hasattr(X, "__array_interface__"))
 
 
@@ -210,11 +216,18 @@ def label_column(y: Any) -> pa.Array:
 def label_values(X: Any, label: str) -> list[Any]:
     """Return the labels in a column of a frame; raise if it does not have the column."""
     values: list[Any] = []
+    for _ in collect_labels(X, label, values):
+        pass
+    return values
+
+
+def collect_labels(X: Any, label: str, values: list[Any]) -> Iterator[pa.Table]:
+    """Yield the rows of a frame, and append their labels to a list as they are read."""
     for table in tables(X):
         if label not in table.column_names:
             raise no_columns(NAME, table.column_names, [label], "which contains the labels")
         values += table[label].to_pylist()
-    return values
+        yield table
 
 
 def label_name(y: Any) -> str:

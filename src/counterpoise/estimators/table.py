@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, clone
 
 from counterpoise import validation
-from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.summary import Summary
@@ -26,6 +26,7 @@ from counterpoise.estimators.base import ScoreClassifier, new_engine, not_fitted
 from counterpoise.estimators.cost_sensitive import CostSensitiveClassifier, inner_estimator
 from counterpoise.estimators.dataframes import (
     check_frame,
+    collect_labels,
     label_column,
     label_name,
     label_values,
@@ -284,7 +285,13 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         float
         """
         if y is None or isinstance(y, str):
-            y = label_values(X, self._snapshot()._label(y))
+            label = self._snapshot()._label(y)
+            if not FrameSource(X).is_in_memory:  # read once
+                labels: list[Any] = []
+                predicted = self.predict(collect_labels(X, label, labels))
+                weights = None if sample_weight is None else np.asarray(sample_weight)
+                return float(np.average(predicted == parse_labels(labels), weights=weights))
+            y = label_values(X, label)
         return float(super().score(X, parse_labels(y), sample_weight))
 
     @document_like(partial_fit)
@@ -569,11 +576,11 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
         guards.allow_new_columns = self.allow_new_columns
         guards.costs = self._costs()
 
-    def _encode(self, X: Any) -> list[Any]:
-        """Return encoded rows, chunk by chunk."""
+    def _encode(self, X: Any) -> Iterator[Any]:
+        """Yield encoded rows, chunk by chunk."""
         encoder = self._model.encoder.with_missing("drop", "error")  # all rows are predicted
         frame = check_frame(self, X, encoder.encoding.columns.label, reset=False, least=1)
-        source, parts = FrameSource(frame.data), []
+        source, is_empty = FrameSource(frame.data), True
         for chunk in encoder.read_chunks(source, max(self.chunk_rows, 1), lambda name: True):
             apart = None if self.allow_new_columns else ()
             encoded = encoder.encode(chunk, apart, lenient_option="allow_new_columns")
@@ -587,16 +594,21 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
                     UserWarning,
                     stacklevel=5,
                 )
-            parts.append(encoded.X)
-        if not parts:
+            is_empty = False
+            yield encoded.X
+        if is_empty:
             raise ValueError(NO_ROWS)
-        return parts
 
     def _dense(self, X: Any) -> Matrix:
         """Return encoded rows (n, d)."""
-        return np.vstack([p if isinstance(p, np.ndarray) else p.toarray() for p in self._encode(X)])
+        return np.vstack(list(map(_to_dense, self._encode(X))))
 
     def _score_rows(self, X: Any, link: bool = False) -> tuple[Matrix, Scores]:
         now = self._snapshot()
-        parts, scores = now._encode(X), now._model.estimator.scores()
-        return np.vstack([scores.of(part) for part in parts]), scores
+        scores = now._model.estimator.scores()
+        return np.vstack(list(map(scores.of, now._encode(X)))), scores
+
+
+def _to_dense(X: Rows) -> Matrix:
+    """Return rows (n, d) that are not sparse."""
+    return np.asarray(X) if isinstance(X, np.ndarray) else np.asarray(X.toarray())

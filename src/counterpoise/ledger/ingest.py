@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress, groupby
+from itertools import compress, groupby, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ from counterpoise.moments.moments import Moments
 from counterpoise.readers import formats
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.readers.columnar import BATCH
-from counterpoise.readers.dataframes import FrameSource, tables
+from counterpoise.readers.dataframes import FrameSource, is_stream, tables
 from counterpoise.solver.mapped_moments import require_light
 from counterpoise.tables import records
 from counterpoise.tables.guards import Guards
@@ -73,6 +73,8 @@ def open_inputs(
         names = [name if getattr(one, "path", None) == "-" else None for one in data]
         pairs = zip(data, names, strict=True)
         return [pair for one, own in pairs for pair in open_inputs(one, own, path, needed)]
+    if name is not None and (is_stream(data) or isinstance(data, Iterator)):  # of any length
+        return [(FrameSource(data if is_stream(data) else _frames(data), name=name), name)]
     frame = FrameSource(_table(data), name=name or "the frame")
     if name is None:
         chunks = list(frame.chunks(BATCH, ReadPosition(), {}, needed))
@@ -85,12 +87,20 @@ def _is_input(data: Any) -> bool:
     return is_source or isinstance(data, (str, os.PathLike))
 
 
+def _frames(data: Iterable[Any]) -> Iterator[Any]:
+    """Yield frames, and dicts of values as tables."""
+    for are_rows, some in groupby(data, lambda one: isinstance(one, Mapping)):
+        while are_rows and (rows := list(islice(some, BATCH))):
+            yield pa.Table.from_pylist(rows)
+        yield from some
+
+
 def _table(data: Any) -> pa.Table:
     """Return a frame, columns by name or a sequence of dicts as one table."""
     try:
-        if isinstance(data, (list, tuple, Iterator)) and not isinstance(data, pa.RecordBatchReader):
-            return pa.Table.from_pylist(list(data))
-        return pa.concat_tables(tables(data, "the frame"))
+        if isinstance(data, (list, tuple, Iterator)) and not is_stream(data):
+            data = _frames(data)
+        return pa.concat_tables(tables(data, "the frame"), promote_options="permissive")
     except (pa.ArrowException, TypeError) as error:
         raise DataError(f"the frame cannot be read: {' '.join(str(error).split())[:200]}") from None
 

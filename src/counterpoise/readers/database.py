@@ -226,17 +226,16 @@ class PostgreSQL(AdbcSession):
         return [self._type(schema.field(name)) for name in names]
 
     def _type(self, column: pa.Field) -> str:
-        """Return the type of a column; the driver knows some only by their number."""
+        """Return the type of a column, of which the driver may return only a number."""
         metadata = column.metadata or {}
         name: str = metadata.get(b"POSTGRESQL:type", b"").decode() or str(column.type)
+        if name in self.casts:
+            return name
         number = re.search(r"<oid:(\d+)>", name)
-        found = (
-            []
-            if number is None
-            else self.rows(
-                "select typname::text, typtype::text from pg_catalog.pg_type "
-                f"where oid = {int(number[1])}"
-            )
+        found = self.rows(
+            "select typname::text, typtype::text from pg_catalog.pg_type where "
+            + (f"oid = {int(number[1])}" if number else "typname = $1"),
+            *(() if number else (name,)),
         )
         return next(("enum" if kind == "e" else text for text, kind in found), name)
 

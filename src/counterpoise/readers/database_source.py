@@ -384,14 +384,15 @@ def _bits(column: pa.Array) -> Hashes:
         coded = column.dictionary_encode()
         texts = coded.dictionary.cast(pa.binary()).to_pylist()
         found = np.array([0, *map(xxh3_64_intdigest, texts)], dtype=np.uint64)
-        bits: Hashes = found[pc.add(coded.indices, 1).fill_null(0).to_numpy()]
-        return bits
+        taken: Hashes = found[pc.add(coded.indices, 1).fill_null(0).to_numpy()]
+        return taken
     if pa.types.is_temporal(kind):
         column = column.view(f"int{kind.bit_width}")
     filled = column.fill_null(False if pa.types.is_boolean(kind) else 0)
     is_large = pa.types.is_floating(kind) or pa.types.is_uint64(kind)
     values: Hashes = (filled if is_large else filled.cast(pa.int64())).to_numpy().view(np.uint64)
-    return values + ~column.is_valid().to_numpy(zero_copy_only=False) * np.uint64(3)
+    is_missing: Hashes = column.is_null().to_numpy(zero_copy_only=False).astype(np.uint64)
+    return values + np.uint64(3) * is_missing
 
 
 def _scramble(bits: Hashes, seed: int) -> Hashes:

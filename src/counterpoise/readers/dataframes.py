@@ -109,7 +109,7 @@ def tables(frame: Any, name: str = NAME, label: str | None = None) -> Iterator[p
         yield from _of_lazy(frame, name)
     elif hasattr(frame, "iloc") and hasattr(frame, "columns"):
         yield _of_pandas(frame, name, label)
-    elif hasattr(frame, "__arrow_c_stream__"):
+    elif is_stream(frame):
         reader = _open_stream(frame, name)
         yield from (pa.Table.from_batches([batch], reader.schema) for batch in reader)
         yield reader.schema.empty_table()
@@ -123,6 +123,11 @@ def tables(frame: Any, name: str = NAME, label: str | None = None) -> Iterator[p
             f"{type(frame).__name__} is not a data frame; give one of pandas, polars or pyarrow, "
             "an array, or an object with __arrow_c_stream__"
         )
+
+
+def is_stream(frame: Any) -> bool:
+    """Return whether a frame is a stream of Arrow, or a cursor of a database that makes one."""
+    return hasattr(frame, "__arrow_c_stream__") or hasattr(type(frame), "fetch_record_batch")
 
 
 def is_lazy(frame: Any) -> bool:
@@ -144,6 +149,10 @@ def column_names(frame: Any) -> list[str] | None:
 def _open_stream(frame: Any, name: str) -> pa.RecordBatchReader:
     """Return a reader of a frame; raise for the first column that Arrow cannot represent."""
     try:
+        if _has_batches(frame):
+            return frame.to_pyarrow_batches(chunk_size=BATCH)
+        if not hasattr(frame, "__arrow_c_stream__"):
+            return frame.fetch_record_batch()
         return pa.RecordBatchReader.from_stream(frame)
     except pa.ArrowException:
         for column in column_names(frame) or ():
@@ -152,6 +161,17 @@ def _open_stream(frame: Any, name: str) -> pa.RecordBatchReader:
             except pa.ArrowException:
                 raise _type_error(name, column, f"values of type {frame[column].dtype}") from None
         raise
+
+
+def _has_batches(frame: Any) -> bool:
+    """Return whether a frame is a table of Ibis whose rows need not be in memory as a whole.
+
+    Ibis reads DuckDB by a method that connections of DuckDB 2 do not have.
+    """
+    if not hasattr(type(frame), "to_pyarrow_batches"):
+        return False
+    backend = frame.get_backend()
+    return backend.name != "duckdb" or hasattr(backend.con, "fetch_record_batch")
 
 
 def _type_error(name: str, column: str, what: str, row: int | None = None) -> DataError:

@@ -718,7 +718,7 @@ class EventDatabase:
 
 
 def _pack(record: Record) -> str:
-    return json.dumps({"mark": asdict(record.mark), "starts": record.starts})
+    return json.dumps({"mark": record.mark.plain(), "starts": record.starts})
 
 
 def _unpack(text: str) -> Record:

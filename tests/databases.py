@@ -1,0 +1,102 @@
+"""One table of payments in databases of three kinds, and what is in them."""
+
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pyarrow as pa
+
+ENGINES = ("sqlite", "duckdb", "postgresql")
+COLUMNS = {"id": "bigint", "amount": "double precision", "country": "text", "fraud": "text"}
+
+
+def payments(rows, start=0, seed=0):
+    """Return payments with missing countries and amounts; their ids grow by 3."""
+    rng = np.random.default_rng([seed, start])
+    fraud = rng.random(rows) < 0.2
+    country = rng.choice(np.array(["DE", "FR", "US", None], dtype=object), rows)
+    amount = rng.exponential(100.0, rows).round(2) + 80.0 * fraud
+    return pa.table({
+        "id": pa.array(3 * (start + np.arange(rows)) + 7),
+        "amount": pa.array(amount, mask=rng.random(rows) < 0.1),
+        "country": pa.array(country.tolist(), pa.string()),
+        "fraud": pa.array(np.where(fraud, "yes", "no").tolist()),
+    })  # fmt: skip
+
+
+def quote(name):
+    return '"' + name.replace('"', '""') + '"'
+
+
+class Database:
+    """A database whose tables are written by statements, outside of the tested code."""
+
+    def __init__(self, engine, folder, uri=""):
+        self.engine, self._file = engine, folder / f"shop.{engine}"
+        self._created = set()
+        self.uri = uri if engine == "postgresql" else f"{engine}:///{self._file.name}"
+
+    def _connect(self):
+        if self.engine == "sqlite":
+            return sqlite3.connect(self._file)
+        if self.engine == "duckdb":
+            import duckdb
+
+            return duckdb.connect(self._file)
+        import adbc_driver_postgresql.dbapi
+
+        return adbc_driver_postgresql.dbapi.connect(self.uri)
+
+    def execute(self, *statements):
+        """Run statements in one transaction."""
+        with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
+            if self.engine == "duckdb":
+                cursor.execute("begin")
+            for one in statements:
+                cursor.execute(one)
+            (cursor if self.engine == "duckdb" else connection).commit()
+
+    def read(self, sql):
+        """Return the rows of a query."""
+        with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
+            cursor.execute(sql)
+            return cursor.fetchall()
+
+    def create(self, table=None, name="payments", columns=COLUMNS):
+        """Create a table, and insert rows."""
+        self._created.add(name)
+        listed = ", ".join(f"{quote(column)} {kind}" for column, kind in columns.items())
+        self.execute(
+            f"drop table if exists {quote(name)}", f"create table {quote(name)} ({listed})"
+        )
+        if table is not None:
+            self.insert(table, name)
+
+    def insert(self, table, name="payments"):
+        """Insert rows."""
+        with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
+            if self.engine == "postgresql":
+                cursor.adbc_ingest(name, table, mode="append")
+                connection.commit()
+            elif self.engine == "duckdb":
+                cursor.register("more", table)
+                cursor.execute(f"insert into {quote(name)} select * from more")
+            else:
+                marks = ", ".join("?" * table.num_columns)
+                rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+                cursor.executemany(f"insert into {quote(name)} values ({marks})", rows)
+                connection.commit()
+
+    def drop(self):
+        """Drop the tables that were created."""
+        self.execute(*(f"drop table {quote(name)} cascade" for name in self._created))
+
+    def dump(self):
+        """Return all tables with their rows."""
+        names = {
+            "sqlite": "select name from sqlite_master order by 1",
+            "duckdb": "select table_name from information_schema.tables order by 1",
+            "postgresql": "select relname::text from pg_class where relkind in ('r', 'v', 'S') and "
+            "relnamespace = 'public'::regnamespace order by 1",
+        }[self.engine]
+        return [(name, self.read(f"select * from {quote(name)}")) for (name,) in self.read(names)]
