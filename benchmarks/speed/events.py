@@ -1,5 +1,6 @@
-"""Single events: cost of each call, its growth with the features, and memory of a million."""
+"""Single events: cost of each call, growth with the features, memory of a million, categories."""
 
+import copy
 import gc
 import time
 
@@ -16,6 +17,9 @@ from counterpoise.river import BalancedRidgeClassifier as RiverModel
 
 D, LEARNED_ROWS, ROUNDS = 20, 4_000, 7
 NARROW, WIDE = (8, 22, 72), (72, 166, 300, 512)
+# Features, categories, rows that are learned before, measured events, and repetitions of them.
+CATEGORY_FEATURES, CATEGORIES = (8, 20, 30), (1_000, 5_000)
+LEARNED_BEFORE, MEASURED, REPETITIONS = 20_000, 25_000, 3
 
 
 class TimedStream:
@@ -210,12 +214,92 @@ def distance(one, two):
     )
 
 
-def main():
-    """Write the tables."""
-    options = report.parse(__doc__, events=1_000_000)
+def draw_payments(d, categories):
+    """Return events with a merchant, the same events without it, and their labels, 10% positive."""
+    rng, rows = np.random.default_rng(d + categories), LEARNED_BEFORE + MEASURED
+    y = rng.random(rows) < 0.1
+    merchant = (categories * rng.random(rows) ** 2).astype(int)
+    X = rng.standard_normal((rows, d)) + y[:, None] * 2.0 / np.sqrt(d)
+    X[:, 0] += rng.standard_normal(categories)[merchant]
+    names = [f"f{j}" for j in range(d)]
+    plain = [dict(zip(names, row, strict=True)) for row in X.tolist()]
+    events = [{**x, "merchant": f"m{at}"} for x, at in zip(plain, merchant.tolist(), strict=True)]
+    return events, plain, y.tolist()
+
+
+def category_calls(d, categories):
+    """Return the microseconds of calls without a merchant, and with one of this many."""
+    events, plain, labels = draw_payments(d, categories)
+    roles = {"without": None, "many:10": "many:10", "many": "many"}
+    models, best = {}, {}
+    for name, role in roles.items():
+        models[name] = RiverModel(columns=None if role is None else {"merchant": role})
+        for x, y in zip((events if role else plain)[:LEARNED_BEFORE], labels, strict=False):
+            models[name].learn_one(x, y)
+        models[name].predict_one(plain[0])
+    for _ in range(REPETITIONS):
+        for call, (predicts, learns) in {
+            "learn_one": (False, True),
+            "predict_one, nothing new": (True, False),
+            "predict_one, then learn_one": (True, True),
+        }.items():
+            for name, role in roles.items():
+                model, own = copy.deepcopy(models[name]), events if role else plain
+                for x in own[:2]:  # the first may choose the ridge
+                    model.predict_one(x)
+                start = time.process_time()
+                for x, y in zip(own[LEARNED_BEFORE:], labels[LEARNED_BEFORE:], strict=True):
+                    if predicts:
+                        model.predict_one(x)
+                    if learns:
+                        model.learn_one(x, y)
+                spent = (time.process_time() - start) / MEASURED * 1e6
+                best[call, name] = min(best.get((call, name), np.inf), spent)
+    few = slice(LEARNED_BEFORE, LEARNED_BEFORE + 50)
+    model, start = copy.deepcopy(models["many:10"]), time.process_time()
+    for x, y in zip(events[few], labels[few], strict=True):
+        model.predict_proba_one(x)
+        model.learn_one(x, y)
+    best["predict_proba_one, then learn_one", "many:10"] = (time.process_time() - start) / 50 * 1e6
+    return best
+
+
+def category_events():
+    """Write the table of events with many categories."""
+    rows = []
+    for d in CATEGORY_FEATURES:
+        for categories in CATEGORIES:
+            with threadpool_limits(1):
+                found = category_calls(d, categories)
+            for call in dict.fromkeys(call for call, _ in found):
+                base, fixed, chosen = (
+                    found.get((call, name)) for name in ("without", "many:10", "many")
+                )
+                rows.append(
+                    [f"d = {d}, {categories:,} categories: {call}"]
+                    + [f"{one:.1f}" if one else "" for one in (base, fixed, chosen)]
+                    + [f"{one / base:.2f}" if base else "" for one in (fixed, chosen)]
+                )
+    report.write(
+        "events_categories",
+        "Events with one field of many categories",
+        f"Microseconds of CPU time per event of river's estimator: the mean over {MEASURED:,} "
+        f"events after {LEARNED_BEFORE:,}, the best of {REPETITIONS} repetitions in which all "
+        "models take a turn. d numbers, 10% minority, one BLAS thread. The mean contains new "
+        "categories, sums over all categories, and with `many` the choices of the ridge. "
+        "`predict_proba_one` solves the whole model again.",
+        report.table(
+            ["call", "without the field", "many:10", "many", "ratio, many:10", "ratio, many"],
+            rows,
+        ),
+    )
+
+
+def all_calls(events):
+    """Write the tables of events without categories."""
     with threadpool_limits(1):
         calls, wide = [one_row(d) for d in NARROW], growth()
-    X, y = draw(options.events)
+    X, y = draw(events)
     bulk = Moments.of(X, y)
     always, memory_river, rate = learn_events(X, y, 1)
     seldom, _, _ = learn_events(X, y, 1000)
@@ -256,7 +340,7 @@ def main():
                 for kind in wide[0]
             ],
         ),
-        f"{options.events:,} events, d = {D}, 1% minority, `predict_one` then `learn_one` on each:",
+        f"{events:,} events, d = {D}, 1% minority, `predict_one` then `learn_one` on each:",
         report.table(
             ["resident memory, MB, after", *(f"{n:,} events" for n in memory_river)],
             [
@@ -269,6 +353,15 @@ def main():
         f"at every thousandth leaves {'bit-identical' if same else 'DIFFERENT'} moments. "
         f"{rate:,.0f} events per second through dicts, making the dicts included.",
     )
+
+
+def main():
+    """Write the tables of some parts."""
+    options = report.parse(__doc__, ("calls", "categories"), events=1_000_000)
+    if "calls" in options.parts:
+        all_calls(options.events)
+    if "categories" in options.parts:
+        category_events()
 
 
 if __name__ == "__main__":

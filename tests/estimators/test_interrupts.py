@@ -15,6 +15,7 @@ import pytest
 from builders import stream
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
+from counterpoise.encoding.vocabulary import Vocabulary
 from counterpoise.online import AROW, LS, RLS
 from counterpoise.river import BalancedRidgeClassifier as River
 
@@ -38,6 +39,14 @@ def river(**options):
     model = River(**options)
     for x, label in zip(X.tolist(), y.tolist(), strict=True):
         model.learn_one(dict(enumerate(x)), label)
+    return model
+
+
+def with_shops():
+    model = River(columns={"shop": "many:5"})
+    for i, (x, label) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
+        model.learn_one({**dict(enumerate(x)), "shop": i % 7}, label)
+    model.predict_one(EVENT)
     return model
 
 
@@ -80,6 +89,12 @@ CALLS = {
     "event of a new feature": (river, lambda m: m.learn_one({**EVENT, "new": 1.0}, 0)),
     "event of a new label": (river, lambda m: m.learn_one(EVENT, "new")),
     "event with NaN": (river, lambda m: m.learn_one({**EVENT, "bad": np.nan}, "new")),
+    "event of a category": (with_shops, lambda m: m.learn_one({**EVENT, "shop": 2}, 0)),
+    "event of a new category": (with_shops, lambda m: m.learn_one({**EVENT, "shop": 9}, 0)),
+    "event of a new category with NaN": (
+        with_shops,
+        lambda m: m.learn_one({**EVENT, "shop": 9, 0: np.nan}, 0),
+    ),
     "many events": (river, lambda m: m.learn_many(FRAME, LABELS)),
     "unlearned event": (river, lambda m: m.unlearn_one(dict(enumerate(X[0].tolist())), int(y[0]))),
     "unlearned unknown event": (river, lambda m: m.unlearn_one({**EVENT, 0: 1e9}, 0)),
@@ -90,6 +105,8 @@ CACHES = {"_open", "_columns", "_cached_params", "solved", "imputed", "single_ev
 
 def image(thing):
     """All that a model is, without what it only remembers to be quick."""
+    if isinstance(thing, Vocabulary):  # its list may be longer, for a later vocabulary
+        return thing.rows, thing.size, thing.values
     if isinstance(thing, np.ndarray):
         values = thing.tolist() if thing.dtype == object else np.ascontiguousarray(thing).tobytes()
         return str(thing.dtype), thing.shape, values

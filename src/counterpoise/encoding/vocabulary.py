@@ -52,6 +52,17 @@ class Vocabulary:
         """Return the vocabulary with more categories, those that it does not contain."""
         return self.learn(values)[0]
 
+    def append_one(self, value: str) -> Vocabulary:
+        """Return the vocabulary with one more category, or this one if it contains it."""
+        with _GROWTH:
+            if self.size == len(self._values):
+                if value in self._codes:
+                    return self
+                self._values.append(value)  # first, as below
+                self._codes[value] = self.size + 1
+                return Vocabulary(self.rows, self.size + 1, self._values, self._codes, self._index)
+        return self.append([value])
+
     def learn(self, values: Sequence[str]) -> tuple[Vocabulary, NDArray[np.float64]]:
         """Return the vocabulary with these values, all different, and the code of each."""
         with _GROWTH:  # copies of a model may learn in several threads
@@ -66,8 +77,8 @@ class Vocabulary:
             size = self.size + len(at)
             codes[at] = np.arange(self.size + 1, size + 1)
             new = [values[j] for j in at.tolist()]
+            shared.extend(new)  # first: a signal finds a list that is not that of this value
             known.update(zip(new, range(self.size + 1, size + 1), strict=True))
-            shared.extend(new)
             return Vocabulary(self.rows, size, shared, known, index), codes
 
     def _own_codes(self) -> dict[str, int]:
@@ -108,6 +119,11 @@ class Vocabulary:
         """Return the vocabulary of the categories at some positions alone."""
         values = self.values
         return Vocabulary.of([values[j] for j in at.tolist()], self.rows)
+
+    @property
+    def code_by_value(self) -> dict[str, int]:
+        """Codes of the categories; it may contain later ones, whose codes are above ``size``."""
+        return self._codes
 
     @property
     def is_full(self) -> bool:

@@ -34,7 +34,7 @@ from counterpoise.feature_maps import WARMUP, FittedMap, Map, Warmup
 from counterpoise.moments import resize
 from counterpoise.moments._moments import add, add_all
 from counterpoise.moments.accumulate import dense_is_faster
-from counterpoise.moments.categories import CodeColumns
+from counterpoise.moments.categories import CategoryMoments, CodeColumns
 from counterpoise.moments.classes import Classes, union
 from counterpoise.moments.decay import NO_DECAY, Decay
 from counterpoise.moments.moments import Moments, SparseChunk
@@ -55,7 +55,11 @@ from counterpoise.solver.mapped_moments import (
 from counterpoise.solver.options import Options, has_label_weights, warn_unseen_labels
 from counterpoise.solver.scores import Scores, solve_scores, subtract_checked
 from counterpoise.stepwise._single_event import RowQueue
-from counterpoise.stepwise.single_event import SingleEventModel, open_single_event
+from counterpoise.stepwise.single_event import (
+    CategoryField,
+    SingleEventModel,
+    open_single_event,
+)
 from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, Names, commit
 
 FLOAT64 = np.dtype(np.float64)
@@ -63,6 +67,7 @@ MAX_UNSCORED_ROWS = 256
 # Largest batch that is learned row by row, which takes less time (benchmarks/speed/bulk.py). Wide
 # rows would need memory for a solver.
 MAX_ROWS_ONE_BY_ONE, MAX_PRODUCTS_ONE_BY_ONE, MAX_FEATURES_ONE_BY_ONE = 128, 2**18, 256
+ROWS_PER_CATEGORY = 4  # events for each category, after which its ridge is chosen again
 Grouping = Callable[[Labels, Labels], tuple[list[NDArray[np.intp]], Labels]]
 
 
@@ -624,13 +629,33 @@ class State:
         moments = self.moments if imputed is None else imputed.moments
         found = solved
         if found is None or imputed is not None:
-            found = solve_scores(moments, classes, options, self.codes)
+            found = self._solve_with_categories(moments, classes, options)
         if link:
             linked = link_of(moments, classes, options, found.solution, found.effects)
             found = replace(found, link=linked)
         if imputed is None:
             return found
         return replace(found, solution=imputed.for_raw_rows(found.solution))
+
+    def _solve_with_categories(
+        self, moments: Moments, classes: Classes, options: Options
+    ) -> Scores:
+        """Return scores; for some time, single events share the ridge that was chosen."""
+        opened = self.session.single_event
+        solver = None if opened is None else opened.events.categories
+        codes = self.codes
+        if opened is None or solver is None or codes is None or None not in codes.pseudo_rows:
+            return solve_scores(moments, classes, options, codes)
+        kept = solver.valid_rows
+        if kept > 0.0:
+            codes = CodeColumns((kept,))
+        found = solve_scores(moments, classes, options, codes)
+        if found.effects is not None and kept == 0.0:
+            rows = float(found.effects.pseudo_rows[0])
+            opened.events.set_category_rows(rows, ROWS_PER_CATEGORY * solver.size)
+        elif found.effects is not None and self.codes is not None:
+            found = replace(found, effects=replace(found.effects, columns=self.codes))
+        return found
 
     @property
     def _imputes_moments(self) -> bool:
@@ -738,18 +763,29 @@ class State:
         commit(self, progressive=progressive, session=replace(session, unscored=None))
         self.drop_decayed()
 
-    def open(self, options: Options, classes: Classes | None = None) -> SingleEventModel | None:
-        """Return the model open to single rows; None where only batches can be learned."""
+    def open(
+        self,
+        options: Options,
+        classes: Classes | None = None,
+        field: CategoryField | None = None,
+    ) -> SingleEventModel | None:
+        """Return the model open to single rows; None where only batches can be learned.
+
+        Rows with codes need the field of an event that contains the only category.
+        """
         session = self.session
         found = session.single_event
         if found is None or (found.options is not options and found.options != options):
             if self.warmup is not None or self._imputes_moments or not self.is_fitted:
                 return None
-            if self.codes is not None:
+            is_plain = self.config.text is None and not options.calibrate
+            if self.codes is not None and (field is None or not is_plain):
                 return None
-            names = self.names if self.fixed is None else None
-            found = open_single_event(self.moments, classes or self.classes, options, names)
+            names, classes = self.names if self.fixed is None else None, classes or self.classes
+            found = open_single_event(self.moments, classes, options, names, self.codes)
             session.single_event = found
+        if field is not None and found is not None:
+            found.events.name_categories(field)
         if found is None or found.has_label_weights:
             self.warn_unseen_labels_once(options)
         return found
@@ -771,6 +807,15 @@ class State:
         imputed = ImputedMoments.of(self.fill, self.moments)
         scorer = open_single_event(imputed.moments, classes, options)
         return None if scorer is None else (learner, scorer, imputed)
+
+    def grow_categories(self, size: int, limit: float) -> CategoryMoments:
+        """Return the moments of the only column of categories, of which there are this many."""
+        categories = self.moments.categories
+        assert categories is not None
+        c, d = self.moments.mean.shape
+        require_category_room(c, d, size, limit)
+        (column,) = categories.columns
+        return replace(categories, columns=(column.resize(size),))
 
     def learn_one(
         self,

@@ -175,10 +175,9 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             queue = state.queue_for(self._options)
             if state.progressive is not before:
                 warn_if_sorted(before, state.progressive, stacklevel=3)
-        session = state.session
-        session.solved = session.imputed = None  # before learning: a signal finds no old scores
+        state.session.solved = state.session.imputed = None  # first: a signal finds no old scores
         opened: Any = found.events
-        if not opened.learn(x, slot, w):
+        if not opened.learn(x, slot, w) and not self._learn_new_category(opened, x, slot, w):
             self._widen(x, y, w)
         elif queue is not None:
             opened.queue(queue, slot, w)
@@ -285,6 +284,14 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         if when is not None and not found.events.all_seen():  # a class has decayed to nothing
             self._open = None
 
+    def _learn_new_category(self, opened: Any, x: dict[Any, Any], slot: int, w: float) -> bool:
+        """Learn an event whose category is new; return whether nothing else is new."""
+        if not self._many.roles or w == 0.0 or opened.new_category is None:
+            return False
+        many = self._many.append_one(opened.new_category)
+        grown = self._state.grow_categories(many.vocabularies[0].size, self.memory_limit)
+        return bool(opened.learn_new_category(x, slot, w, grown, self, many))
+
     def _widen(self, x: dict[Any, Any], y: Any, w: float, t: float | None = None) -> None:
         """Learn an event that has a new label or feature, or that must wait for its solver."""
         if self.absent == "missing":
@@ -383,8 +390,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         -------
         A label.
         """
-        if type(x) is not dict:
-            x = as_event(x)
+        x = x if type(x) is dict else as_event(x)
         found, state = self._open, self._state
         if self._has_label_weights and not state.has_warned:
             state.warn_unseen_labels_once(self._options, stacklevel=4)
@@ -460,8 +466,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         -------
         A dictionary of contributions by feature; empty before anything was learned.
         """
-        if type(x) is not dict:
-            x = as_event(x)
+        x = x if type(x) is dict else as_event(x)
         found, state = self._open, self._state
         is_open = found is not None and state.fixed is None and self.absent == "zero"
         if found is not None and is_open and (y is None or y in found.slots):
@@ -521,7 +526,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         self._columns = {name: j for j, name in enumerate(state.names or [])}
         classes = Classes.in_order_of_appearance(state.moments)
         if self.absent == "zero":  # as in the compiled loops
-            self._open = state.open(self._options, classes)
+            self._open = state.open(self._options, classes, self._many.field)
         elif self._is_direct and state.is_fitted:
             found = state.open_imputed(self._options, classes)
             if found is not None:
@@ -551,8 +556,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         return utils.dataframe.to_native_frame(columns, like=frame)
 
     def _probabilities(self, x: dict[Any, Any], stream: bool) -> dict[Any, float]:
-        if type(x) is not dict:
-            x = as_event(x)
+        x = x if type(x) is dict else as_event(x)
         found, state = self._open, self._state
         if self._has_label_weights and not state.has_warned:
             state.warn_unseen_labels_once(self._options, stacklevel=5)

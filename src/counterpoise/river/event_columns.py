@@ -14,6 +14,7 @@ from counterpoise.encoding.columns import MANY_CATEGORIES, Columns
 from counterpoise.encoding.vocabulary import Vocabulary
 from counterpoise.engine.state import State
 from counterpoise.moments.categories import CodeColumns
+from counterpoise.stepwise.single_event import CategoryField
 
 Categories = list[str | None]  # of an event, one for each column with many of them
 
@@ -48,6 +49,14 @@ class EventColumns:
         rows = Columns("", self.roles).pseudo_rows.values()
         return CodeColumns(tuple(rows)) if rows else None
 
+    @property
+    def field(self) -> CategoryField | None:
+        """Field of the only column; None if there are several, or none."""
+        if len(self.roles) != 1:
+            return None
+        (name,), (vocabulary,) = self.roles, self.vocabularies
+        return CategoryField(name, vocabulary.code_by_value, category_text)
+
     def split(self, event: dict[Any, Any]) -> tuple[dict[Any, Any], Categories]:
         """Return the features of an event, and its categories; None for each that is missing."""
         if not self.roles:
@@ -57,13 +66,25 @@ class EventColumns:
 
     def append(self, rows: Sequence[Categories]) -> EventColumns:
         """Return columns that contain the categories of these events."""
-        found = zip(self.roles, self.vocabularies, _transpose(rows, len(self.roles)), strict=True)
-        grown = []
-        for name, vocabulary, values in found:
-            grown.append(vocabulary.append([value for value in values if value is not None]))
-            if grown[-1].is_full:
-                raise ValueError(f"column {name!r} has {grown[-1].size:,} categories; leave it out")
-        return replace(self, vocabularies=tuple(grown))
+        columns = _transpose(rows, len(self.roles))
+        return self._with(
+            tuple(
+                vocabulary.append([value for value in values if value is not None])
+                for vocabulary, values in zip(self.vocabularies, columns, strict=True)
+            )
+        )
+
+    def append_one(self, value: str) -> EventColumns:
+        """Return the only column with one more category."""
+        (vocabulary,) = self.vocabularies
+        return self._with((vocabulary.append_one(value),))
+
+    def _with(self, vocabularies: tuple[Vocabulary, ...]) -> EventColumns:
+        """Return columns with these categories; raise if a column has too many."""
+        for name, one in zip(self.roles, vocabularies, strict=True):
+            if one.is_full:
+                raise ValueError(f"column {name!r} has {one.size:,} categories; leave it out")
+        return EventColumns(self.roles, vocabularies)
 
     def encode(self, rows: Sequence[Categories]) -> Matrix:
         """Return the codes (n, B) of the categories of n events."""

@@ -2,6 +2,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from counterpoise.stepwise._category_solver import CategorySolver
 from counterpoise.stepwise._refine import RefinedSolver
 from counterpoise.stepwise._step_solver import StepSolver
 
@@ -15,10 +16,17 @@ class RowQueue:
 
 class Events:
     refined: RefinedSolver | None
+    categories: CategorySolver | None
+    new_category: str | None
     def __init__(self, scorer: StepSolver, names: list[Any], learn_only: bool = ...) -> None: ...
+    def name_categories(self, field: Any) -> None: ...
+    def set_category_rows(self, rows: float, events: int) -> None: ...
     def discard_solution(self) -> None: ...
     def learn(
         self, row: Any, k: int, omega: float, clipped: NDArray[Any] | None = None
+    ) -> bool: ...
+    def learn_new_category(
+        self, row: dict[Any, Any], k: int, omega: float, categories: Any, holder: Any, many: Any
     ) -> bool: ...
     def learn_rows(
         self, X: NDArray[Any], labels: list[Any], slots: dict[Any, int], holder: Any, session: Any

@@ -8,6 +8,7 @@ from libc.string cimport memcpy, memset
 
 from counterpoise.moments._downdate cimport RowDowndate, relative_error
 from counterpoise.moments._moments cimport decay
+from counterpoise.stepwise._category_solver cimport CategorySolver
 from counterpoise.stepwise._link cimport EventLink
 from counterpoise.stepwise._refine cimport RefinedSolver
 from counterpoise.stepwise._step_solver cimport StepSolver
@@ -20,6 +21,7 @@ cdef double EPS = PYTHON_EPS
 cdef double WARN_RELATIVE_ERROR = PYTHON_WARN_RELATIVE_ERROR
 cdef double MAX_ABS_VALUE = validation.MAX_ABS_VALUE
 cdef Py_ssize_t MAX_CLASSES_CACHED = 16  # of which inverses and links are kept
+cdef Py_ssize_t NO_CATEGORY = -1, NEW_CATEGORY = -2
 cdef Py_ssize_t MIN_FEATURES_TO_REFINE = 48  # below, elimination is faster (benchmarks/speed/events.py)
 
 
@@ -45,7 +47,8 @@ cdef class Events:
     """A solver for rows that are dicts of features, or arrays.
 
     ``columns`` has the index of each feature; ``names`` lists them in that order. One that is
-    ``learn_only`` has no scores: these need the slower solver.
+    ``learn_only`` has no scores: these need the slower solver. A solver with categories has the
+    field of a row that contains them, and a function that returns a category as text.
     """
 
     cdef StepSolver scorer
@@ -58,11 +61,18 @@ cdef class Events:
     cdef readonly RefinedSolver refined
     cdef EventLink linked
     cdef RowDowndate downdate
+    cdef readonly CategorySolver categories
+    cdef object field, category_text
+    cdef dict codes                # of the categories, from 1
+    cdef Py_ssize_t category       # of the row x; NO_CATEGORY, NEW_CATEGORY or its index
+    cdef readonly object new_category  # its text in the last row, None if it has a code
 
     def __init__(self, StepSolver scorer, list names, bint learn_only=False):
         import numpy as np
 
         self.scorer = scorer
+        self.categories = scorer if isinstance(scorer, CategorySolver) else None
+        self.category = NO_CATEGORY
         self.names = names
         self.count = len(names)
         self.columns = {name: j for j, name in enumerate(names)}
@@ -76,7 +86,17 @@ cdef class Events:
         # Quadratic scores have no coefficients, and each problem needs an inverse of its own.
         wide = scorer.s.d >= MIN_FEATURES_TO_REFINE and scorer.spec.pooled_rows < 0.0
         few = scorer.spec.together or scorer.problems <= MAX_CLASSES_CACHED
-        self.refined = RefinedSolver(scorer) if wide and few and not learn_only else None
+        is_refined = wide and few and not learn_only and self.categories is None
+        self.refined = RefinedSolver(scorer) if is_refined else None
+
+    def name_categories(self, field):
+        """Read categories from a field, a ``CategoryField``, of rows that are dicts."""
+        self.field, self.codes, self.category_text = field.name, field.codes, field.text
+
+    def set_category_rows(self, double rows, Py_ssize_t events):
+        """Set the rows that the ridge is worth, for at least this many more events."""
+        self.categories.set_rows(rows, events)
+        self.old = True
 
     def discard_solution(self):
         """Discard the solution, because the moments have changed."""
@@ -93,6 +113,7 @@ cdef class Events:
 
     cdef int fill_array(self, const double[::1] row) except -1:
         cdef Py_ssize_t j
+        self.category, self.new_category = NO_CATEGORY, None
         if row.shape[0] != self.x.shape[0]:
             raise ValueError(f"a row has {row.shape[0]} features, expected {self.x.shape[0]}")
         for j in range(row.shape[0]):
@@ -106,7 +127,12 @@ cdef class Events:
         cdef bint complete = True
         cdef double number
         memset(&self.x[0], 0, d * sizeof(double))
+        self.category, self.new_category = NO_CATEGORY, None
         for name, value in row.items():
+            if self.categories is not None and not (j < self.count and self.names[j] is name):
+                if name is self.field or name == self.field:
+                    self.find_category(value)
+                    continue
             if PyFloat_CheckExact(value) and fabs(PyFloat_AS_DOUBLE(value)) <= MAX_ABS_VALUE:
                 number = PyFloat_AS_DOUBLE(value)
             else:
@@ -122,6 +148,20 @@ cdef class Events:
             j += 1
         return complete
 
+    cdef int find_category(self, value) except -1:
+        """Find the category of a row."""
+        cdef Py_ssize_t code
+        text = value if type(value) is str else self.category_text(value)
+        if text is None:
+            return 0
+        found = self.codes.get(text)
+        code = 0 if found is None else found
+        if 0 < code <= self.categories.size:
+            self.category = code - 1
+        else:
+            self.category, self.new_category = NEW_CATEGORY, text
+        return 0
+
     def learn(self, row, Py_ssize_t k, double omega, double[::1] clipped=None):
         """Learn a row of class k; where a map clips it, add its weight to a count.
 
@@ -130,7 +170,7 @@ cdef class Events:
         """
         cdef const double[::1] array
         if type(row) is dict:
-            if not self.fill_dict(row):
+            if not self.fill_dict(row) or self.category == NEW_CATEGORY:
                 return False
         else:
             try:
@@ -139,6 +179,24 @@ cdef class Events:
                 return False
             self.fill_array(array)
         self.take(k, omega, clipped)
+        return True
+
+    def learn_new_category(
+        self, dict row, Py_ssize_t k, double omega, categories, holder, many
+    ):
+        """Learn a row of class k whose category is new, given moments that have it.
+
+        The holder gets ``many``, which has its name, in the same step. Return whether every feature
+        has a column; otherwise nothing changes.
+        """
+        field = many.field
+        if not self.fill_dict(row):
+            return False
+        self.name_categories(field)
+        self.categories.use(categories)
+        self.find_category(self.new_category)
+        self.take(k, omega, None)
+        holder._many = many
         return True
 
     def learn_rows(self, const double[:, ::1] X, list labels, dict slots, holder, session):
@@ -201,6 +259,8 @@ cdef class Events:
         if omega <= 0.0:
             return 0
         self.scorer.learn_weighted(&self.x[0], k, omega)
+        if self.categories is not None:
+            self.categories.learn_category(&self.x[0], k, self.category, omega)
         self.old = self.unlinked = True
         if self.refined is not None:
             self.refined.learned(k, first)
@@ -215,6 +275,8 @@ cdef class Events:
         """
         cdef StepSolver s = self.scorer
         if omega <= 0.0 or self.learn_only or s.spec.decays or s.spec.pooled_rows >= 0.0:
+            return False
+        if self.categories is not None:
             return False
         if not self.fill_dict(row):
             return False
@@ -281,7 +343,7 @@ cdef class Events:
         cdef double sign, total = 0.0, centre
         cdef StepSolver s = self.scorer
         self.fill(row)
-        if s.spec.pooled_rows >= 0.0 or self.score():
+        if s.spec.pooled_rows >= 0.0 or self.categories is not None or self.score():
             return None
         if at < 0:
             at = self.winner()
@@ -326,6 +388,8 @@ cdef class Events:
         self.fill(row)
         if self.scorer.spec.pooled_rows >= 0.0 or self.scorer.c > MAX_CLASSES_CACHED:
             return None
+        if self.categories is not None:
+            return None
         if self.score():
             return None
         if self.linked is None:
@@ -358,6 +422,8 @@ cdef class Events:
             for j in range(d):
                 f += w[j] * (x[j] - anchor[j])
             self.f[q] = f
+        if self.category >= 0:
+            self.f[0] += self.categories.effect(self.category, &self.coef[0, 0])
         return 0
 
     cdef int solve(self) noexcept:
@@ -389,4 +455,6 @@ cdef class Events:
             ):
                 if s.weights(q, &self.coef[q, 0], &self.offset[q]):
                     return 1
+        if self.categories is not None:
+            self.categories.score_origin(&self.coef[0, 0], self.offset[0])
         return 0

@@ -35,6 +35,7 @@ cdef class StepSolver:
     cdef int reduce(
         self, Py_ssize_t q, const double* x, double* t, double* share, double* step
     ) noexcept nogil
+    cdef int eliminate_categories(self, double* a, double* t) noexcept nogil
     cdef double total(self) noexcept nogil
     cdef double prior(self, Py_ssize_t k) noexcept nogil
     cdef void pool(self, double* U, Py_ssize_t stride) noexcept nogil

@@ -249,11 +249,14 @@ cdef class StepSolver:
                 self.a[q, pair[0]] / self.n[pair[0]], self.a[q, pair[0]], deltas[0], U, width,
             )
         for i in range(d):
+            self.tiny[i] = d * EPS * (U[i * width + i] + b * self.v[i])
+        if self.eliminate_categories(&a, t):
+            return 1
+        for i in range(d):
             row = U + i * width
             row[i] += b * self.v[i]
             row[d + 1] = self.centre[i] - self.m[i]
             row[d + 2] = (x[i] - self.anchor[i]) - self.centre[i]
-            self.tiny[i] = d * EPS * row[i]
         if eliminate(U, d, width, width, &self.tiny[0]):
             return 1
         for i in range(d):
@@ -270,6 +273,10 @@ cdef class StepSolver:
             step[0] = 0.0
         else:
             step[0] /= share[0] + hh
+        return 0
+
+    cdef int eliminate_categories(self, double* a, double* t) noexcept nogil:
+        """Change the problem to what is left of it without the categories, of which it has none."""
         return 0
 
     cdef double total(self) noexcept nogil:
