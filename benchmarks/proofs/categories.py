@@ -6,7 +6,6 @@ each category. Categories occur with log-normal frequencies.
 
 import csv
 import gzip
-import os
 import subprocess
 import sys
 import tempfile
@@ -33,6 +32,7 @@ WORLDS = {
     "5,000 merchants and 20,000 devices, sd 0.7": ((5_000, 20_000), 0.7),
 }
 RATE = 0.003
+ROUNDS = 3  # of runs whose cost is measured
 FIXED = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1_000)  # rows that a ridge is worth
 
 
@@ -199,13 +199,22 @@ def write_stream(path, rows, sizes, block=500_000):
     writer.close()
 
 
+# A small process, because the memory of a process counts the one that has started it.
+MEASURE = """
+import os, sys
+process = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, usage = os.wait4(process, 0)
+print(status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1e6)
+"""
+
+
 def cost_of(arguments):
     """Return CPU seconds, and the largest memory in GB, of a command."""
     program = Path(sys.executable).with_name("counterpoise")
-    process = subprocess.Popen([program, *arguments])
-    _, status, usage = os.wait4(process.pid, 0)
-    assert status == 0, arguments
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1e6
+    command = [sys.executable, "-S", "-c", MEASURE, program, *arguments]
+    status, seconds, memory = subprocess.check_output(command, text=True).split()
+    assert status == "0", arguments
+    return float(seconds), float(memory)
 
 
 def run_cost(rows):
@@ -217,11 +226,12 @@ def run_cost(rows):
             write_stream(path, rows, sizes)
             names = ",".join(f"c{i}" for i in range(len(sizes)))
             results = {}
-            for option in ("--drop", "--many"):
+            for option in ("--drop", "--many") * ROUNDS:
                 model.unlink(missing_ok=True)
                 options = ["--label", "fraud", "--model", str(model), "--memory-limit", "4e9"]
                 command = ["learn", str(path), *options, "--quiet", option, names]
-                results[option] = (*cost_of(command), model.stat().st_size / 1e6)
+                found = *cost_of(command), model.stat().st_size / 1e6
+                results[option] = min(found, results.get(option, found))
             for option, (seconds, memory, size) in results.items():
                 base = results["--drop"][0]
                 text = f"{option.strip('-')} columns of {', '.join(f'{n:,}' for n in sizes)} values"
@@ -231,7 +241,9 @@ def run_cost(rows):
         "categories_cost",
         "Cost of columns with many categories",
         f"`counterpoise learn` on a CSV of {rows:,} rows with 20 numbers: CPU time of the whole "
-        "process, its ratio to the same file with these columns dropped, and the largest memory.",
+        "process, its ratio to the same file with these columns dropped, and the largest memory. "
+        f"Each is the fastest of {ROUNDS} runs, which alternate. Nearly all of a model file are "
+        "the sums by category and the weights of pairs.",
         report.table(["columns", "CPU s", "ratio", "memory, GB", "model file, MB"], lines),
     )
 

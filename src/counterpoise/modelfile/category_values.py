@@ -93,7 +93,8 @@ def unpack_categories(
         check_file(0 <= size < MAX_CODES, MALFORMED)
         is_weight = (n >= 0.0).all() and (n <= limit).all() and (n.sum(axis=1) <= limit[:, 0]).all()
         check_file(bool(is_weight), "impossible weights of categories")
-        is_sum = np.abs(sums) <= 8 * MAX_ABS_VALUE * np.maximum(n, 1e-300)[..., None]
+        largest = np.maximum(sums.max(axis=2, initial=0.0), -sums.min(axis=2, initial=0.0))
+        is_sum = largest <= 8 * MAX_ABS_VALUE * np.maximum(n, 1e-300)
         check_file(bool(is_sum.all()), "impossible sums of categories")
         columns.append(CategoryColumn(n, sums, size))
     found = {}

@@ -288,7 +288,7 @@ def leave_one_out(
     a, n, d, q = systems.a[0], systems.n[0], len(systems.anchor), systems.y.shape[1]
     seen, alpha = np.flatnonzero(a), row_weights(a, n)
     width, m, r = 1 + d + q, 1 + d, len(ridges)
-    by_class = np.zeros((r * width, len(seen) * m))  # ψ of all ridges with each class
+    by_class = np.zeros((len(seen), r * width, m))  # each class with ψ of all ridges
     squares = np.zeros((r, len(seen), m, m))
     blocks = [
         slice(start, start + BLOCK_CATEGORIES)
@@ -303,14 +303,17 @@ def leave_one_out(
     for own in blocks:
         Q, P, Z = products(own)
         scale = P[:, :1] + ridges
-        psi = np.hstack([P, Z])[:, None] / scale[..., None]
-        by_class += psi.reshape(len(P), -1).T @ np.hstack(list(Q))
-        for k, one in enumerate(np.sqrt(Q[..., 0])):
+        psi = (np.hstack([P, Z])[:, None] / scale[..., None]).reshape(len(P), -1)
+        for k, one in enumerate(Q):
+            there = np.flatnonzero(one[:, 0])  # a rare class has few categories
+            at = there if len(there) < len(P) else slice(None)
+            by_class[k] += psi[at].T @ one[at]
+            root = np.sqrt(one[at, :1]) / scale[at]
             for i in range(r):
-                root = P * (one / scale[:, i])[:, None]
-                squares[i, k] += root.T @ root
-    crosses = by_class.reshape(r, width, len(seen), m)
-    crossed = np.einsum("iwkm,k->iwm", crosses, alpha[seen])  # ψ with P
+                own = P[at] * root[:, i : i + 1]
+                squares[i, k] += own.T @ own
+    crosses = by_class.reshape(len(seen), r, width, m)
+    crossed = np.tensordot(alpha[seen], crosses, 1)  # ψ with P
     E = np.stack([_class_moments(systems, k) for k in seen.tolist()])
     S = np.zeros((m, m))
     S[0, 0], S[1:, 1:] = systems.total[0], systems.K()[0]
@@ -321,7 +324,7 @@ def leave_one_out(
         inverse = np.linalg.pinv(R, hermitian=True)
         beta[i] = inverse @ (right_side - crossed[i, m:].T)
         for k in range(len(seen)):
-            cross = crosses[i, :m, k] / n[seen[k]]
+            cross = crosses[k, i, :m] / n[seen[k]]
             left_moments = E[k] - cross - cross.T + squares[i, k] / n[seen[k]]
             shared[i, k] = np.vdot(inverse, left_moments)
     # The scores φ·β of the rows of a class: the square of their mean by category, and of all.
