@@ -287,7 +287,7 @@ def require_between(estimator: Any, name: str, low: float, high: float) -> None:
 def require_one_of(estimator: Any, name: str, choices: tuple[Any, ...]) -> None:
     """Raise unless the parameter is one of the choices."""
     value = getattr(estimator, name)
-    if not any(value is choice or value == choice for choice in choices):
+    if value not in choices:
         *first, last = map(repr, choices)
         raise ValueError(f"{name} must be {', '.join(first)} or {last}; got {value!r}")
 

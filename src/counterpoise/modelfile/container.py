@@ -29,7 +29,15 @@ SCHEMA = 1
 Result = TypeVar("Result")
 MAX_HEADER_BYTES = 100_000_000  # as the safetensors library
 INCOMPLETE = "is not a counterpoise model file, or it is damaged or truncated"
-DTYPES: dict[str, Any] = {"I64": np.int64, "F64": np.float64, "U8": np.uint8}
+DTYPES: dict[str, Any] = {
+    "I64": np.dtype(np.int64),
+    "F64": np.dtype(np.float64),
+    "U8": np.dtype(np.uint8),
+}
+TYPE_NAMES = {kind: name for name, kind in DTYPES.items()}
+JSON = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+)  # canonical
 INTEGER_TENSORS = re.compile(r"(\d+ )?categories pairs \d+ \d+ \d+")
 TYPES = {"kind": str, "options": dict, "facts": dict, "library": str, "stream": dict | None}
 
@@ -88,12 +96,14 @@ def _parts(contents: Contents) -> list[Any]:
     header: dict[str, Any] = {"schema": SCHEMA, "library": VERSION, **values}
     header["sha256"] = _checksum(header, tensors)
     entries: dict[str, Any] = {"__metadata__": {KEY: _canonical(header).decode()}}
-    order, end, data = list(DTYPES), 0, []
-    for name in sorted(tensors, key=lambda name: (order.index(_type_of(tensors[name])), name)):
+    order, end, data = list(DTYPES.values()), 0, []
+    for _, name in sorted([(order.index(array.dtype), name) for name, array in tensors.items()]):
         array, start = tensors[name], end
         end += array.nbytes
-        shape = list(array.shape)
-        entries[name] = {"dtype": _type_of(array), "shape": shape, "data_offsets": [start, end]}
+        shape, offsets = list(array.shape), [start, end]
+        entries[name] = {
+            "dtype": TYPE_NAMES[array.dtype], "shape": shape, "data_offsets": offsets,
+        }  # fmt: skip
         data.append(array.data if array.size else b"")
     head = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
     head += b" " * (-len(head) % 8)
@@ -183,13 +193,19 @@ def from_bytes(data: bytes) -> Contents:
 def check_file(condition: bool, what: str) -> None:
     """Raise, about the file as a whole, unless a condition holds."""
     if not condition:
-        raise ModelFileError(f"is not a valid model file: it has {what}")
+        raise invalid_file(what)
+
+
+def invalid_file(what: str) -> ModelFileError:
+    """Return the error about a file that has something impossible."""
+    return ModelFileError(f"is not a valid model file: it has {what}")
 
 
 def require_finite(arrays: Mapping[str, Any]) -> None:
     """Raise unless all numbers are finite."""
     for name, array in arrays.items():
-        check_file(bool(np.isfinite(array).all()), f"{name} that is not finite")
+        if not np.isfinite(array).all():
+            raise invalid_file(f"{name} that is not finite")
 
 
 def _tensor(name: str, entry: Mapping[str, Any]) -> Any:
@@ -202,21 +218,14 @@ def _checksum(header: Mapping[str, Any], tensors: Mapping[str, Any]) -> str:
     """Return SHA-256 of the header, then name, type, shape and bytes of each tensor by name."""
     whole = hashlib.sha256(_canonical(header))
     for name, array in sorted(tensors.items()):
-        whole.update(_canonical([name, _type_of(array), list(array.shape)]))
+        whole.update(_canonical([name, TYPE_NAMES.get(array.dtype), list(array.shape)]))
         whole.update(np.ascontiguousarray(array).data)
     return whole.hexdigest()
 
 
-def _type_of(array: Any) -> str:
-    """Return the name of the type of a tensor."""
-    return next((name for name, kind in DTYPES.items() if array.dtype == kind), str(array.dtype))
-
-
 def _canonical(value: Any) -> bytes:
     """Return canonical JSON."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-    ).encode()
+    return JSON.encode(value).encode()
 
 
 def _strict(text: str | bytes) -> Any:

@@ -26,7 +26,7 @@ from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.feature_maps.fitted import feature_map_name
 from counterpoise.modelfile import container
 from counterpoise.modelfile.category_values import MALFORMED
-from counterpoise.modelfile.container import Contents, check_file
+from counterpoise.modelfile.container import Contents, check_file, invalid_file
 from counterpoise.modelfile.values import (
     check_fields,
     labels_of,
@@ -75,8 +75,8 @@ def options_of(plain: Mapping[str, Any], known: Collection[str]) -> dict[str, An
                 is_label = isinstance(pair[0], (str, bool, int, float))
                 check_file(is_label and isinstance(pair[1], (int, float)), malformed)
             value = dict(value["by label"])
-        is_plain = value is None or isinstance(value, (str, bool, int, float, dict))
-        check_file(is_plain, f"option {name!r} of the wrong type")
+        if not (value is None or isinstance(value, (str, bool, int, float, dict))):
+            raise invalid_file(f"option {name!r} of the wrong type")
         result[name] = value
     return result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from counterpoise.errors import ModelFileError
 from counterpoise.feature_maps import FittedMap, Warmup
 from counterpoise.feature_maps.fitted import map_of
 from counterpoise.modelfile import category_values
-from counterpoise.modelfile.container import Contents, check_file
+from counterpoise.modelfile.container import Contents, check_file, invalid_file
 from counterpoise.moments.categories import CodeColumns
 from counterpoise.moments.classes import Classes, union
 from counterpoise.moments.decay import Decay
@@ -92,8 +93,8 @@ def pack_moments(moments: Moments, decay: Decay) -> tuple[Arrays, Facts]:
     if moments.removed.any():
         arrays["removed"] = moments.removed
     arrays["C"] = np.empty((c, d * (d + 1) // 2))
-    for j, row in enumerate(_triangle(d)):
-        arrays["C"][:, row] = moments.C[:, j, : j + 1]
+    for j, (start, end) in enumerate(_row_limits(d)):
+        arrays["C"][:, start:end] = moments.C[:, j, : j + 1]
     return arrays, {"labels": plain_labels(moments.labels), "features": d}
 
 
@@ -127,9 +128,8 @@ def unpack_moments(arrays: Arrays, facts: Facts, limit: Any, decay: Decay) -> Mo
         moments.min_row_weight[:] = np.minimum(moments.n, 1.0)
         moments.row_hashes[moments.n > 0] = UNTRACKED_HASH
     triangle = arrays.pop("C")
-    for j, row in enumerate(_triangle(d)):
-        moments.C[:, j, : j + 1] = triangle[:, row]
-        moments.C[:, : j + 1, j] = triangle[:, row]
+    for j, (start, end) in enumerate(_row_limits(d)):
+        moments.C[:, j, : j + 1] = moments.C[:, : j + 1, j] = triangle[:, start:end]
     del triangle  # it may be large, and the next check needs memory
     _require_possible(moments, decay.is_active and not decay.is_timed)
     total = moments.N.sum()
@@ -163,10 +163,9 @@ def _join_hashes(halves: NDArray[np.float64]) -> NDArray[np.uint64]:
     return np.ascontiguousarray((upper << np.uint64(32)) | lower)
 
 
-def _triangle(d: int) -> Iterator[slice]:
-    """Yield the positions of each row of a lower triangle whose rows follow one another."""
-    for j in range(d):
-        yield slice(j * (j + 1) // 2, (j + 1) * (j + 2) // 2)
+def _row_limits(d: int) -> Iterator[tuple[int, int]]:
+    """Return where each row of a lower triangle begins and ends if rows follow one another."""
+    return pairwise(accumulate(range(d + 1)))
 
 
 def _require_room(c: int, d: int, limit: Any) -> None:
@@ -587,7 +586,8 @@ def tensors_of(arrays: Arrays, prefix: str) -> Arrays:
 
 def check_all(conditions: Any, what: str) -> None:
     """Raise, about the file, unless all elements of an array are true."""
-    check_file(bool(conditions.all()), what)
+    if not conditions.all():
+        raise invalid_file(what)
 
 
 def check_fields(plain: Any, wanted: set[str], what: str) -> None:

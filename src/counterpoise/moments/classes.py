@@ -26,9 +26,11 @@ class Classes:
     def of(cls, moments: Moments, declared: Labels) -> Classes:
         """Return the classes of labels seen or declared, sorted."""
         labels = moments.labels
-        is_same = len(labels) == len(declared) and labels.dtype == declared.dtype
-        if is_same and all(moments.n.tolist()) and labels.tolist() == declared.tolist():
-            return cls(declared, np.arange(len(labels)))  # as most often
+        is_same = not len(declared) or labels.dtype == declared.dtype
+        if is_same and labels.dtype != object and all(moments.n.tolist()):  # as most often
+            known = labels.tolist()
+            if known == sorted({*known, *declared.tolist()}):
+                return cls(labels, np.arange(len(known)))
         return cls.for_labels(moments, union(moments.labels[moments.n > 0], declared))
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from counterpoise.encoding.kinds import KINDS as COLUMN_KINDS
 from counterpoise.engine.state import State
 from counterpoise.errors import DataError, ModelFileError
 from counterpoise.modelfile import container as modelfile
-from counterpoise.modelfile.container import Contents, check_file
+from counterpoise.modelfile.container import Contents, check_file, invalid_file
 from counterpoise.modelfile.engines import KINDS, pack, read_vocabularies, unpack
 from counterpoise.readers.byte_source import cannot_read
 from counterpoise.readers.chunk import (
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from counterpoise.tables.model import TableModel
 
 TEXT_LABELS = ("text", "bool")
+NOT_TEXT = "a value that must be text, and is not"
 
 
 def save(path: str, table: TableModel) -> None:
@@ -168,7 +169,8 @@ def _stream(contents: Contents, model: Any, state: State) -> dict[str, Any]:
 
 def _check_integer(value: Any, problem: str, low: int = 0, high: int = 2**63 - 1) -> None:
     """Raise the problem, about the file, unless a value is an integer between two others."""
-    check_file(type(value) is int and low <= value <= high, problem)
+    if not (type(value) is int and low <= value <= high):
+        raise invalid_file(problem)
 
 
 def read_encoding(
@@ -178,7 +180,8 @@ def read_encoding(
 
     ``categories`` has the name, the number of rows and the categories of each column with many.
     """
-    features = tuple(Feature(*map(_text, one)) for one in names)
+    check_file({*map(type, chain(*names))} <= {str}, NOT_TEXT)
+    features = tuple([Feature(*one) for one in names])
     is_known = {one.kind for one in features} <= {*FEATURE_NAMES}
     check_file(is_known, "features of an unknown kind")
     check_file(set(plain) - {"bases"} == {"columns", "kinds", "labels"}, "an unexpected encoding")
@@ -186,7 +189,8 @@ def read_encoding(
     check_file(set(values) == {f.name for f in fields(Columns)}, "unexpected columns")
     for name in ("only", "classes"):
         check_file(isinstance(values[name], list), f"an invalid list of columns: {name}")
-        values[name] = tuple(map(_text, values[name]))
+        check_file({*map(type, values[name])} <= {str}, NOT_TEXT)
+        values[name] = tuple(values[name])
     try:
         values["roles"] = parse_roles(values["roles"])
     except DataError as error:
@@ -199,12 +203,13 @@ def read_encoding(
     check_file(values["decimal"] in (".", ","), "an invalid decimal sign")
     check_file(time_format is None or "%" in _text(time_format), "an invalid format of dates")
     columns = Columns(**values)
-    check_file(all(kind in COLUMN_KINDS for kind in kinds.values()), "columns of an unknown kind")
+    check_file(set(kinds.values()) <= set(COLUMN_KINDS), "columns of an unknown kind")
     hashed = {name for name, kind in kinds.items() if kind == "hash"}
     check_file(hashed <= set(columns.buckets), "a hashed column without buckets")
     check_file(plain["labels"] in (None, "int", *TEXT_LABELS), "labels of an unknown kind")
-    is_base = all(type(base) is float and abs(base) <= MAX_ABS_VALUE for base in bases.values())
-    check_file(set(bases) <= set(kinds) and is_base, "impossible values for missing ones")
+    is_base = {*map(type, bases.values())} <= {float} and set(bases) <= set(kinds)
+    is_base = is_base and max(map(abs, bases.values()), default=0.0) <= MAX_ABS_VALUE
+    check_file(is_base, "impossible values for missing ones")
     vocabularies = read_vocabularies(categories or [])
     check_file(
         all(kinds.get(name) == MANY_CATEGORIES for name in vocabularies), "malformed categories"
@@ -224,8 +229,8 @@ def _feature_counts(
     limit = sum(record.mark.rows * record.times for record in records.values())
     limit += max(apart.rows, 0)
     check_file(len(plain) == d and limit < 2**63, problem)
-    for count in plain:
-        _check_integer(count, problem, 0, limit)
+    if plain:
+        check_file({*map(type, plain)} == {int} and 0 <= min(plain) <= max(plain) <= limit, problem)
     return np.array(plain, dtype=np.int64)
 
 
@@ -300,5 +305,5 @@ def _window(plain: dict[str, Any], rows: int) -> Window:
 
 def _text(value: Any) -> str:
     """Return a value, which must be text."""
-    check_file(isinstance(value, str), "a value that must be text, and is not")
+    check_file(isinstance(value, str), NOT_TEXT)
     return str(value)

@@ -149,7 +149,7 @@ class ScoredRows(NamedTuple):
 
 def select_rows(encoded: EncodedChunk, rows: Any) -> EncodedChunk:
     """Return some of the encoded rows, given a slice, indices or flags."""
-    weight, t = (None if one is None else one[rows] for one in (encoded.weight, encoded.t))
+    weight, t = [None if one is None else one[rows] for one in (encoded.weight, encoded.t)]
     return encoded._replace(X=encoded.X[rows], y=encoded.y[rows], weight=weight, t=t)
 
 
