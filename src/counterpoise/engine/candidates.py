@@ -150,11 +150,19 @@ class Candidates:
         cached = self._scores
         if cached is None or cached[0] != self.rows or cached[1] < link:
             state, options = self.best_state()
-            found = state.solve(None, options, link)
-            if self.ranking is not None:
-                average = self.ranking.average(found.classes, found.solution.ridge)
+            ranking = self.ranking
+            if ranking is None:
+                found = state.solve(None, options, link)
+            elif link:
+                found = state.solve(None, options, link)
+                average = ranking.average(found.classes, found.solution.ridge)
                 found = replace(self._calibrate_scores(found, average), fixed=None)
                 found = with_average(found, average)
+            else:  # the ranking has solved all candidates
+                state.warn_unseen_labels_once(options, stacklevel=4)
+                average = ranking.average(state.classes, ranking.ridge_of_best(self.ridges))
+                solution: Any = average
+                found = with_average(Scores(state.classes, solution), average)
             cached = self._scores = self.rows, link, found
         return cached[2]
 

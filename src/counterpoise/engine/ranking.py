@@ -402,6 +402,12 @@ class CandidateRanking:
         """Weights in the average, by candidate and ridge; they add up to 1."""
         return softmax_weights(self.G, self.temperature)
 
+    def ridge_of_best(self, ridges: Vector) -> float:
+        """Return the ridge of the best candidate, one of these if it has no ridge of its own."""
+        i, j = self.best
+        scores = self.models[i].scores
+        return scores.ridge if isinstance(scores, QuadraticScores) else float(ridges[j])
+
     def average(self, classes: Classes, ridge: float) -> Average:
         """Return the average of the candidates, in units of the best one, for all classes."""
         unit = float(self.models[self.best[0]].rms[self.best[1]]) or 1.0
