@@ -5,8 +5,9 @@ import pytest
 from builders import assert_close, stream
 
 from counterpoise import Moments
+from counterpoise.solver import leave_one_out
 from counterpoise.solver.class_weights import affine, class_total_weights, targets
-from counterpoise.solver.leave_one_out import LeftOut, RidgeInverses
+from counterpoise.solver.leave_one_out import LeftOut, LowRank, RidgeInverses
 from counterpoise.solver.ridge import MAX_LEVERAGE, RidgeSystems
 
 RIDGES = np.array([1e-3, 0.5, 100.0])
@@ -30,6 +31,12 @@ def test_inverses_are_those_of_the_matrix(size, scale):
         assert_close(inverses.products(x, x)[:, j], np.einsum("ni,ij,nj->n", X, inverse, X), unit)
         assert_close(inverses.rotate(solved[:, j].copy(), back=True), X @ inverse, unit)
     assert inverses.products(x[:0], y[:0]).shape == (0, 3)
+
+
+def two_classes(X, y, intercept="penalized"):
+    moments, c = Moments.of(X, y), targets(2)
+    a = class_total_weights(moments.labels, moments.N, c, "balanced", None)
+    return RidgeSystems.of(moments, *affine(moments, "standard"), a, c[:, None], intercept)
 
 
 def explicit(system, b, Z, y, own):
@@ -62,13 +69,10 @@ def explicit(system, b, Z, y, own):
 def test_rows_are_left_out_of_the_normal_equations(size, intercept):
     X, y = stream(60, d=6, classes=2, minority=0.3)
     X[:, 2], X[:, 5] = 4.0, 0.0  # features that do not vary
-    moments = Moments.of(X, y)
-    c = targets(2)
-    a = class_total_weights(moments.labels, moments.N, c, "balanced", None)
-    systems = RidgeSystems.of(moments, *affine(moments, "standard"), a, c[:, None], intercept)
+    systems = two_classes(X, y, intercept)
     ridges = RIDGES * size
     own = np.where(np.arange(60) % 3, -1, np.arange(60) % 6)
-    Z = X - moments.anchor
+    Z = X - systems.anchor
     left = LeftOut(systems, ridges, Z, y, np.ones(60), own)
     solved = [systems.scores(b) for b in ridges]
     for j, b in enumerate(ridges):
@@ -81,3 +85,49 @@ def test_rows_are_left_out_of_the_normal_equations(size, intercept):
         f = solved[j].of(X)[:, 0]
         sizes = [(f[y == k] ** 2).mean() for k in (0, 1)]
         assert_close(left.rms[j], np.sqrt(np.average(sizes, weights=systems.a[0])), 1e-10)
+
+
+def copies(X):
+    """Return 90 features, which are copies of 30 in three units."""
+    return np.hstack([X[:, :30], 5.0 * X[:, :30], -X[:, :30]])
+
+
+@pytest.mark.parametrize("intercept", ["penalized", "free", "none"])
+@pytest.mark.parametrize(("rows", "widen"), [(90, copies), (40, lambda X: X)])
+def test_a_factor_of_low_rank_leaves_out_the_same_rows(rows, widen, intercept, monkeypatch):
+    X, y = stream(rows, d=90, classes=2, minority=0.3)
+    X = widen(X)
+    systems = two_classes(X, y, intercept)
+    low = LowRank.of(systems.K()[0], RIDGES, rows)
+    assert low.L.shape == (90, min(30, rows - 1) if widen is copies else rows - 1)
+    assert_close(low.L @ low.L.T, systems.K()[0], 1e-12)
+    Z, own = X - systems.anchor, np.where(np.arange(rows) % 3, -1, np.arange(rows))
+    left = LeftOut(systems, RIDGES, Z, y, np.ones(rows), own)
+    for j, b in enumerate(RIDGES[1:], 1):
+        scores, leverage = explicit(systems, b, Z, y, own)
+        assert_close(left.scores[:, j], scores, 1e-6 if intercept == "none" else 1e-9)
+        assert_close(left.leverage[:, j], leverage, 1e-6 if intercept == "none" else 1e-9)
+    monkeypatch.setattr(leave_one_out, "MIN_FEATURES", 1000)
+    full = LeftOut(systems, RIDGES, Z, y, np.ones(rows), own)
+    for one, two in ((left.scores, full.scores), (left.leverage, full.leverage)):
+        assert_close(one, two, 1e-8)  # the least ridge is 1e-6 of K
+    for one, two in ((left.coef, full.coef), (left.offset, full.offset), (left.rms, full.rms)):
+        assert_close(one, two, 1e-8)
+
+
+def test_rows_that_were_not_learned_need_the_whole_matrix(monkeypatch):
+    X, y = stream(80, d=90, classes=2, minority=0.3)
+    systems, some = two_classes(X[:40], y[:40]), np.full(80, -1)
+    low = LowRank.of(systems.K()[0], RIDGES, 40)
+    Z = X - systems.anchor
+    phi = (Z - systems.centre[0]) / systems.s[0]
+    assert low.contains(phi[:40])
+    assert not low.contains(phi)
+    left = LeftOut(systems, RIDGES, Z, y, np.ones(80), some)
+    monkeypatch.setattr(leave_one_out, "MIN_FEATURES", 1000)
+    assert_close(left.scores, LeftOut(systems, RIDGES, Z, y, np.ones(80), some).scores, 1e-12)
+
+
+def test_a_ridge_below_rounding_has_no_factor():
+    X, y = stream(40, d=90, classes=2, minority=0.3)
+    assert LowRank.of(two_classes(X, y).K()[0], np.array([1e-12, 1.0]), 40) is None

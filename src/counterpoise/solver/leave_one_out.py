@@ -3,13 +3,21 @@
     K = QTQᵀ,      (K + bI)⁻¹ = Q(T + bI)⁻¹Qᵀ
 
 with a tridiagonal T takes a quarter of the time of an eigendecomposition, and the products of n
-rows with the inverse for each ridge take O(nd).
+rows with the inverse for each ridge take O(nd). If features depend on each other, or are more than
+the rows, K = LLᵀ has a lower rank. Learned rows and their means are L x, and with M = LᵀL
+
+    (K + bI)⁻¹ L x = L (M + bI)⁻¹ x,      Lᵀ(K + bI)⁻¹ L x = x − b (M + bI)⁻¹ x
+
+so that all products of rows follow from the smaller M, of which T is then made.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import blas, lapack
 
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.moments.moments import EPS
@@ -18,6 +26,15 @@ from counterpoise.solver.ridge import MAX_LEVERAGE, RidgeSystems
 
 # A ridge over the rounding error of K, from which on no eigenvalue needs a correction of its sign.
 MIN_RIDGE_ULPS = 1e3
+MIN_FEATURES = 64  # of a factor, which takes longer than fewer of them
+MAX_RANK_FRACTION = 0.7  # of the features, up to which a factor of K takes less time
+MAX_DISTANCE = 1e-6  # of a row from the range of K, over the length of the longest
+RANK_ULPS = 8.0  # of the largest second moment: what is left of a feature is rounding
+
+
+def exceeds_rounding(b: Vector, K: Matrix) -> bool:
+    """Return whether all ridges are far above the rounding errors of K."""
+    return bool(b.min() > MIN_RIDGE_ULPS * EPS * np.linalg.norm(K))
 
 
 class RidgeInverses:
@@ -29,7 +46,7 @@ class RidgeInverses:
 
     def __init__(self, K: Matrix, b: Vector) -> None:
         self._V: Matrix | None = None
-        if b.min() > MIN_RIDGE_ULPS * EPS * float(np.linalg.norm(K)):
+        if exceeds_rounding(b, K):
             self.diagonal, self.below, self._scales = tridiagonalize(K)
             self._reflections = K
         else:
@@ -60,6 +77,49 @@ class RidgeInverses:
         """Return x·Tx (n,) of rotated rows (n, l)."""
         value: Vector = X**2 @ self.diagonal + 2.0 * (X[:, 1:] * X[:, :-1]) @ self.below[1:]
         return np.maximum(value, 0.0)
+
+
+class LowRank:
+    """Factor L (l, r) of K = LLᵀ, with the features of which it has a triangle."""
+
+    def __init__(self, c: Matrix, order: NDArray[np.intp], rank: int) -> None:
+        self._some = order[:rank]
+        ordered = np.tril(c[:, :rank])
+        self._triangle = np.asfortranarray(ordered[:rank])
+        self.M = ordered.T @ ordered
+        self.L = np.empty_like(ordered, order="C")
+        self.L[order] = ordered
+
+    @classmethod
+    def of(cls, K: Matrix, b: Vector, rows: float) -> LowRank | None:
+        """Return a factor of K, the sum of ``rows`` rows; None if it is not much narrower.
+
+        The attempt takes time. With more rows than features it is made if some are copies of each
+        other, with the same products with a vector. Ridges must exceed rounding errors.
+        """
+        most = MAX_RANK_FRACTION * len(K)
+        if len(K) < MIN_FEATURES or not exceeds_rounding(b, K):
+            return None
+        if rows > most:
+            products = np.abs(K @ np.cos(np.arange(len(K))))
+            products /= np.sqrt(np.maximum(np.diagonal(K), 1e-300))
+            if len(np.unique(np.round(products / products.max(), 9))) > most:
+                return None
+        least = RANK_ULPS * EPS * float(np.diagonal(K).max())
+        c, order, rank, _ = lapack.dpstrf(K.T, tol=least, lower=1)
+        return cls(c, order - 1, rank) if 0 < rank <= most else None
+
+    def contains(self, X: Matrix) -> bool:
+        """Return whether rows X (n, l) are Lx, by their products with a vector."""
+        probe = np.cos(np.arange(len(self.L)))
+        left = X @ probe - self.coordinates(X) @ (self.L.T @ probe)
+        size = np.sqrt(np.einsum("ij,ij->i", X, X).max())
+        return bool(np.abs(left).max() <= MAX_DISTANCE * size)
+
+    def coordinates(self, X: Matrix) -> Matrix:
+        """Return x (n, r) of rows Lx."""
+        found = blas.dtrsm(1.0, self._triangle, X[:, self._some].T, lower=1, overwrite_b=1)
+        return np.ascontiguousarray(found.T)
 
 
 class LeftOut:
@@ -95,32 +155,53 @@ class LeftOut:
             own = np.append(np.where(live, np.cumsum(live) - 1, -1), -1)[own]
         share, t = 1.0 / systems.total[0], systems.t[0]
         s, y_k, delta = systems.s[0], systems.y[0, 0], systems.delta[0]
-        inverses = RidgeInverses(systems.K()[0], b)
+        K = systems.K()[0]
         n, has_own = len(Z), np.flatnonzero(own >= 0)
-        X = np.zeros((n + len(has_own) + 2, len(s)))
+        X = np.empty((n + 2, len(s)))
         np.subtract(Z, systems.centre[0], out=X[:n])
         X[:n] /= s
-        X[np.arange(n, len(X) - 2), own[has_own]] = 1.0
-        X[-2], X[-1] = systems.z[0, 0], systems.h[0]
-        X = inverses.rotate(X)
-        P, E, h = X[:n], X[n:-2], X[-1]
-        w, u = inverses.solve(X[-2:, None])  # R⁻¹q = [share, −u]
-        pull = systems.rank_one(b, share + u @ h)
-        step = pull * (t - w @ h)
-        t, w = t - step * share, w + step[:, None] * u
-        tilt = share - P @ u.T  # φ·R⁻¹q
+        X[n], X[n + 1] = systems.h[0], systems.z[0, 0]
+        low = LowRank.of(K, b, float(systems.n.sum()))
+        if low is not None and not low.contains(X[:-1]):  # rows that were decayed or imputed
+            low = None
+        if low is None:
+            E = np.zeros((len(has_own), len(s)))
+            E[np.arange(len(E)), own[has_own]] = 1.0
+        else:
+            E = low.L[own[has_own]]
+        inverses = RidgeInverses(K if low is None else low.M, b)
+
+        def along(x: Any, solved: Any) -> Any:
+            """Return Lᵀ(K + bI)⁻¹Lx, given (M + bI)⁻¹x; without a factor L is 1."""
+            return solved if low is None else x - b[:, None] * solved
+
+        X = X if low is None else low.coordinates(X)
+        X = inverses.rotate(np.concatenate([X, E]))
+        P, h, z, E = X[:n], X[n], X[n + 1], X[n + 2 :]
+        u, w = inverses.solve(X[n : n + 2, None])  # R⁻¹q = [share, −u]
+        wP, uP = along(z, w), along(h, u)
+        pull = systems.rank_one(b, share + uP @ h)
+        step = pull * (t - wP @ h)
+        t = t - step * share
+        w, wP = w + step[:, None] * u, wP + step[:, None] * uP
+        tilt = share - P @ uP.T  # φ·R⁻¹q
         y, omega = y_k[slot, None], (weight * systems.a[0, slot] / systems.n[0, slot])[:, None]
-        leverage, f = share + inverses.products(P, P) - pull * tilt**2, t + P @ w.T
+        norm, size = inverses.products(P, P), inverses.products(E, E)
+        if low is not None:
+            norm, size = (P**2).sum(axis=1)[:, None] - b * norm, (1.0 - size) / b
+        leverage, f = share + norm - pull * tilt**2, t + P @ wP.T
         lean = E @ u.T
-        size = inverses.products(E, E) - pull * lean**2
+        size -= pull * lean**2
         ratio = inverses.products(P[has_own], E) + pull * tilt[has_own] * lean
         ratio /= np.where(size > 0.0, size, np.inf)  # φ·R⁻¹e_j / e_j·R⁻¹e_j
         leverage[has_own] -= ratio**2 * size
         f[has_own] -= ratio * (E @ w.T)
-        self.rms = np.sqrt(t * t + share * inverses.form(w))
+        form = inverses.form(w) if low is None else (wP**2).sum(axis=1)
+        self.rms = np.sqrt(t * t + share * form)
         self.leverage = np.clip(omega * leverage, 0.0, MAX_LEVERAGE)
         self.scores = (f - self.leverage * y) / (1.0 - self.leverage)
         w = inverses.rotate(w, back=True)
+        w = w if low is None else w @ low.L.T
         coef = w / s
         self.coef[:, live], self.offset = coef, t - coef @ systems.centre[0]
         # E_k[ζ (y − f)]: the mean residual at the mean of the class, and what f has of its scatter.
@@ -129,13 +210,14 @@ class LeftOut:
         g = rest[..., None] * delta[classes, None]
         for k, gk in zip(classes.tolist(), g, strict=True):
             gk -= coef @ systems.C[0, k] / systems.n[0, k] / s
-        g = inverses.rotate(g.reshape(-1, len(s))).reshape(g.shape)
-        for k, r_k, solved in zip(classes.tolist(), rest, inverses.solve(g), strict=True):
+        g = g.reshape(-1, len(s))
+        g = inverses.rotate(g if low is None else low.coordinates(g)).reshape(*rest.shape, -1)
+        solved = inverses.solve(g)
+        for k, r_k, at, atP in zip(classes.tolist(), rest, solved, along(g, solved), strict=True):
             mine = slot == k
-            along = share * r_k + P[mine] @ solved.T
-            tilted = pull * (share * r_k - solved @ h)
-            self.scores[mine] += omega[mine] * (along - tilted * tilt[mine])
+            tilted = pull * (share * r_k - atP @ h)
+            self.scores[mine] += omega[mine] * (share * r_k + P[mine] @ atP.T - tilted * tilt[mine])
             some = mine[has_own]
-            at_j = E[some] @ solved.T + tilted * lean[some]
+            at_j = E[some] @ at.T + tilted * lean[some]
             rows = has_own[some]
             self.scores[rows] -= omega[rows] * ratio[some] * at_j

@@ -127,7 +127,9 @@ class RidgeSystems:
     def select(self, live: Flags) -> RidgeSystems:
         """Return the problems of some features."""
         some = np.flatnonzero(live)
-        C = self.C.take(some, axis=-2).take(some, axis=-1)
+        C = self.C[..., : some[-1] + 1, : some[-1] + 1]
+        if len(some) < C.shape[-1]:
+            C = C.take(some, axis=-2).take(some, axis=-1)
         mean, m, s = (one[..., some] for one in (self.mean, self.m, self.s))
         return RidgeSystems(
             self.anchor[some], self.intercept, self.n, mean, C, m, s, self.a, self.y
