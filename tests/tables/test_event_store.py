@@ -19,6 +19,7 @@ from counterpoise.errors import ConflictError, DataError
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.tables.alerts import Threshold
 from counterpoise.tables.event_database import pending_path
+from counterpoise.tables.event_store import PredictionSettings
 from counterpoise.tables.model import TableModel
 
 START = 120  # rows that the model has learned from a file
@@ -107,7 +108,7 @@ def test_an_event_is_learned_once_when_its_label_comes(path):
 def test_answers_are_those_of_the_shell(path, run):
     rows = rows_of(0, 20)
     with EventStore(path, id="id") as store:
-        store.set_predictions(Threshold(0.6), explain=2)
+        store.set_predictions(PredictionSettings(Threshold(0.6), explain=2))
         answers = store.predict(events(rows))
         version = store.version
     import pandas as pd
@@ -323,7 +324,7 @@ def test_dropped_alerts_are_learned_with_their_weight(path):
     """The rows of dropped alerts stand for those of all alerts."""
     rows = rows_of(0, 300)
     with EventStore(path, id="id", keep=True) as store:
-        store.set_predictions(Threshold(0.4), explore=0.25)
+        store.set_predictions(PredictionSettings(Threshold(0.4), explore=0.25))
         answers = store.predict(events(rows))
         results = store.label(labels(rows))
         counts = store.model.class_counts
@@ -434,4 +435,4 @@ def test_a_model_that_cannot_be_served_is_refused(path, tmp_path):
         with pytest.raises(DataError, match="is being written by another process"):
             EventStore(path)
         with pytest.raises(DataError, match="explore requires a rule"):
-            store.set_predictions(explore=0.1)
+            store.set_predictions(PredictionSettings(explore=0.1))

@@ -140,6 +140,7 @@ COMMANDS = {
     "check": "List every problem of files without learning.",
     "export": "Export a model: JSON, ONNX or scikit-learn.",
     "ledger": "Models of any time and any segment, from moments.",
+    "serve": "Predict and learn over HTTP.",
 }
 
 ONLY_NAMES = ("", "-h", "--help", "--version")  # arguments that list commands, or need none

@@ -32,6 +32,10 @@ PROBLEMS = {
 }
 
 
+class StorageError(DataError):
+    """A database that cannot be read or written, or is damaged."""
+
+
 class CheckedDatabase:
     """Tables whose rows are verified."""
 
@@ -124,7 +128,7 @@ class CheckedDatabase:
 
     def damage_error(self, reason: str) -> DataError:
         """Return the error about a damaged database."""
-        return DataError(
+        return StorageError(
             f"{self.path} is damaged: {reason}; restore it and its model from one backup, or move "
             "it away to continue without its events"
         )
@@ -214,10 +218,12 @@ class CheckedDatabase:
         except sqlite3.Error as error:
             problem = PROBLEMS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
             if problem is not None:
-                raise DataError(f"{self.path} {problem.format(error)}") from None
+                raise StorageError(f"{self.path} {problem.format(error)}") from None
             raise self.damage_error(str(error)) from None
         except OSError as error:
-            raise DataError(f"{self.path} cannot be written: {error.strerror or error}") from None
+            raise StorageError(
+                f"{self.path} cannot be written: {error.strerror or error}"
+            ) from None
 
 
 def _create(table: str, columns: Sequence[str]) -> str:

@@ -20,15 +20,18 @@ from counterpoise.readers.jsonlines import JsonLines
 from counterpoise.readers.text_source import RecordBlock
 from counterpoise.tables.records import MAX_ID_LENGTH
 
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+MAX_EXACT = 2**53  # of an integer in a float
 ABSENT = "\x00absent\x00"  # before the name of a column: rows that do not have it
 # Form of events that came alone, as of a batch
 SINGLE_FORM = {"cells": False, "table": False, "offered": [], "categorical": []}
 
 
-def to_bytes(table: pa.Table) -> bytes:
-    """Return a table as the bytes of an Arrow stream."""
+def to_bytes(table: pa.Table, is_short: bool = False) -> bytes:
+    """Return a table as the bytes of an Arrow stream, compressed unless it is short."""
     out = io.BytesIO()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    compression = None if is_short else "zstd"
+    options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=not is_short)
     with pa.ipc.new_stream(out, table.schema, options=options) as writer:
         writer.write_table(table.combine_chunks())
     return out.getvalue()
@@ -78,14 +81,52 @@ def with_labels(chunk: Chunk, name: str, labels: pa.Array) -> Chunk:
 
 
 def chunk_of_events(
-    texts: Sequence[str], source: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
+    texts: Sequence[str],
+    source: str,
+    kinds: Mapping[str, str],
+    wanted: Callable[[str], bool],
+    events: Sequence[Mapping[str, Any]] | None = None,
 ) -> Chunk:
-    """Return events, each a JSON object on one line, as a chunk."""
+    """Return events, each a JSON object on one line, as a chunk.
+
+    ``events`` are the same objects, if they were parsed before.
+    """
+    plain = _plain_columns(events or list(map(json.loads, texts)), kinds, wanted)
+    if plain is not None:
+        names, columns = plain
+        position = ReadPosition()
+        return Chunk(source, 1, len(texts), columns, position, table=False, names=names)
     data = "\n".join([*texts, ""]).encode()
     block = RecordBlock(data, 1, len(texts), ReadPosition())
     return Chunk(
         source, 1, len(texts), mark=block.mark, **JsonLines().parse(block, source, kinds, wanted)
     )
+
+
+def _plain_columns(
+    events: Sequence[Mapping[str, Any]], kinds: Mapping[str, str], wanted: Callable[[str], bool]
+) -> tuple[tuple[str, ...], dict[str, pa.Array]] | None:
+    """Return the names and columns of events as the reader of JSON lines does, only faster.
+
+    None unless all events have the same fields, of kinds that were learned, and no value is
+    missing.
+    """
+    names = tuple(events[0])
+    if any(event.keys() != events[0].keys() for event in events):
+        return None
+    columns: dict[str, pa.Array] = {}
+    for name in filter(wanted, names):
+        values, kind = [event[name] for event in events], kinds.get(name)
+        types = set(map(type, values))
+        if kind == "number" and types <= {float, int}:
+            if int in types and any(abs(value) > MAX_EXACT for value in values):
+                return None
+            columns[name] = pa.array(np.array(values, dtype=np.float64))
+        elif kind in ("category", "hash") and types == {str}:
+            columns[name] = pa.array(values, pa.string())
+        else:
+            return None
+    return names, columns
 
 
 def label_type(kind: pa.DataType) -> str:
@@ -119,8 +160,10 @@ def texts_by_id(id: str, events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         one = id_of(id, k, event)
         if one in texts:
             raise row_error(k, f"{id} {one!r} occurs twice", id)
+        if event[id] != one:
+            event = {**event, id: one}
         try:
-            text = json.dumps(event, ensure_ascii=False, allow_nan=False)
+            text = ENCODER.encode(event)
             text.encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise row_error(k, f"not a JSON object: {str(error)[:100]}; correct it") from None
@@ -169,3 +212,10 @@ def hash_event(event: str) -> str:
 def is_same_event(one: str, two: str) -> bool:
     """Return whether two events have the same features."""
     return one == two or json.loads(one) == json.loads(two)
+
+
+def require_no_label(texts: Mapping[str, str], label: str) -> None:
+    """Raise if an event that is to be predicted has a label."""
+    for k, text in enumerate(texts.values()):
+        if label in json.loads(text):
+            raise row_error(k, f"the event has its label {label!r} already; learn it", label)

@@ -26,6 +26,7 @@ from counterpoise.readers.chunk import Chunk, ReadPosition
 from counterpoise.tables.alerts import Alerts
 from counterpoise.tables.delayed_labels import PendingRows, drop_id
 from counterpoise.tables.event_chunks import (
+    ENCODER,
     SINGLE_FORM,
     chunk_of_events,
     conflict,
@@ -33,6 +34,7 @@ from counterpoise.tables.event_chunks import (
     id_of,
     is_same_event,
     pack_chunk,
+    require_no_label,
     require_object,
     row_error,
     texts_by_id,
@@ -64,7 +66,8 @@ from counterpoise.tables.predict import Predictor
 from counterpoise.tables.records import PENDING
 from counterpoise.tables.unlearn import subtract_events
 
-PLACE = "the events"  # in messages
+PLACE = "the input"  # in messages
+MAX_SHORT = 1_000  # rows of a change that is not compressed
 # What became of a label
 WAITING, REVISED, UNCHANGED, IGNORED = "waiting", "revised", "unchanged", "ignored"
 
@@ -76,6 +79,7 @@ class PredictionSettings:
     alerts: Alerts | None = None  # the rule that decides which events get an alert
     explain: int = 0  # columns that contribute most
     explore: float = 0.0  # share of alerts that are dropped, so that their labels come
+    positive: str | None = None  # the class of the alerts
 
 
 class NewLabel(NamedTuple):
@@ -196,7 +200,7 @@ class EventStore:
     @property
     def version(self) -> str:
         """Version of the model: a hash of all that was learned through the store, in order."""
-        return self.model.store_mark.hash[:16] or "0" * 16
+        return version_of(self.model)
 
     @property
     def quality(self) -> dict[tuple[Any, Any], int]:
@@ -208,27 +212,22 @@ class EventStore:
         """Number of changes in the log, which the model file does not contain yet."""
         return self._base.count(LOG)
 
-    def set_predictions(
-        self, alerts: Alerts | None = None, explain: int = 0, explore: float = 0.0
-    ) -> None:
+    def set_predictions(self, settings: PredictionSettings) -> None:
         """Set what answers contain.
 
         Parameters
         ----------
-        alerts : Alerts, optional
-            The rule that decides which events get an alert.
-        explain : int, default=0
-            How many columns that contribute most are named.
-        explore : float, default=0.0
-            Share of alerts that are dropped at random, so that labels come for them. The rows of
-            dropped alerts are learned with the weight 1 / ``explore``, and rows of other alerts
+        settings : PredictionSettings
+            The rule of alerts, if there is one, how many columns that contribute most are named,
+            and the share of alerts that are dropped at random, so that labels come for them. The
+            rows of dropped alerts are learned with the weight 1 / share, and rows of other alerts
             are not learned.
         """
-        if not 0.0 <= explore < 1.0:
-            raise DataError(f"explore must be at least 0 and below 1; got {explore:g}")
-        if explore and alerts is None:
+        if not 0.0 <= settings.explore < 1.0:
+            raise DataError(f"explore must be at least 0 and below 1; got {settings.explore:g}")
+        if settings.explore and settings.alerts is None:
             raise DataError("explore requires a rule of alerts")
-        self._settings = PredictionSettings(alerts, explain, explore)
+        self._settings = settings
         self._predictor = None
 
     # Transactions
@@ -286,7 +285,10 @@ class EventStore:
         form, columns = pack_chunk(chunk)
         given = None if all(weight == 1.0 for weight in weights) else weights
         change = {"kind": kind, "form": form, "weights": given, "new": new}
-        text, data = json.dumps(change), to_bytes(pa.table(columns))
+        text, data = (
+            json.dumps(change),
+            to_bytes(pa.table(columns), is_short=chunk.rows < MAX_SHORT),
+        )
         before = model.store_mark.hash
         digest = xxh3_128_hexdigest(f"{before}{text}{xxh3_128_hexdigest(data)}".encode())
         try:
@@ -337,48 +339,23 @@ class EventStore:
         answers = {one: row.answer for one, row in rows.items()}
         if new:
             with self.group():
-                added = self._predict_new(new)
+                given = events if len(new) == len(events) else None
+                added = self._predict_new(new, given)
                 self._base.insert(ROWS, added)
                 answers |= {row.id: row.answer for row in added}
                 self._learn_waiting({row.id: row for row in added})
         return [answers[one] for one in texts]
 
-    def _predict_new(self, texts: Mapping[str, str]) -> list[EventRow]:
-        """Return new events with their answers."""
-        predictor, explore = self._current_predictor(), self._settings.explore
-        columns = predictor.scorer.encoding.columns
-        kinds = columns.read(predictor.scorer.encoding.kinds)
-        chunk = chunk_of_events(list(texts.values()), PLACE, kinds, predictor.is_needed)
-        if columns.label in chunk.names and not columns.feature(columns.label):
-            _require_no_label(texts, columns.label)
-        table = predictor.table(chunk)
-        self.model.check_events(self.model.encoding, chunk, has_earlier=True)
-        result, now, version = list[EventRow](), time.time(), self.version
-        for (one, text), answer in zip(texts.items(), table.to_pylist(), strict=True):
-            weight = 1.0
-            if explore and answer["alert"]:
-                answer["explored"] = self._is_explored(one, explore)
-                answer["alert"] = not answer["explored"]
-                weight = 1.0 / explore if answer["explored"] else 0.0
-                answer["explore"] = explore
-            whole = finite({self.id: one, **answer, "model": version})
-            result.append(EventRow(one, now, text, json.dumps(whole), weight))
-        return result
-
-    def _is_explored(self, one: str, share: float) -> bool:
-        """Return whether the alert of an event is dropped: always the same for an id."""
-        return int(xxh3_128_hexdigest(f"explore {one}".encode())[:13], 16) / 16.0**13 < share
-
-    def _current_predictor(self) -> Predictor:
-        """Return the predictor of the present version of the model."""
-        version, settings, model = self.version, self._settings, self.model
+    def _predict_new(
+        self, texts: Mapping[str, str], events: Sequence[Mapping[str, Any]] | None
+    ) -> list[EventRow]:
+        """Return new events, perhaps parsed already, with their answers."""
+        version, model = self.version, self.model
         if self._predictor is None or self._predictor[0] != version:
-            if model.positive not in model.classes:
-                model.choose_positive()
-            alerts = settings.alerts
-            made = Predictor(model, model.positive, alerts, (), False, settings.explain)
-            self._predictor = version, made
-        return self._predictor[1]
+            self._predictor = version, predictor_of(model, self._settings)
+        rows = answer_events(self._predictor[1], model, self.id, texts, events)
+        explore = self._settings.explore
+        return [explore_alert(row, explore) for row in rows] if explore else rows
 
     # Labels
 
@@ -538,7 +515,7 @@ class EventStore:
         unknown = self.model.encoding.unknown_columns(chunk)
         if unknown:
             raise DataError(
-                f"{PLACE} have a column {unknown[0]!r}, which the model has not learned",
+                f"{PLACE} has a column {unknown[0]!r}, which the model has not learned",
                 Suggestion("correct the name"),
             )
 
@@ -676,6 +653,66 @@ class EventStore:
         return known[text]
 
 
+def predictor_of(model: TableModel, settings: PredictionSettings) -> Predictor:
+    """Return the predictor of a model."""
+    model.choose_positive(settings.positive)
+    return Predictor(model, model.positive, settings.alerts, (), False, settings.explain)
+
+
+def answer_events(
+    predictor: Predictor,
+    model: TableModel,
+    id: str,  # noqa: A002
+    texts: Mapping[str, str],
+    events: Sequence[Mapping[str, Any]] | None = None,
+) -> list[EventRow]:
+    """Return events, given by id, with their answers; raise if they cannot be learned.
+
+    ``events`` are the same events, if they were parsed before.
+    """
+    columns = model.encoding.columns
+    kinds = columns.read(model.encoding.kinds)
+    chunk = chunk_of_events(list(texts.values()), PLACE, kinds, predictor.is_needed, events)
+    if columns.label in chunk.names:
+        require_no_label(texts, columns.label)
+    predictor.unknown.clear()
+    predictor.blank.clear()
+    table = predictor.table(chunk)
+    is_plain = columns.timestamp is None and columns.weight is None and not chunk.absent
+    if not is_plain or predictor.unknown or predictor.blank or predictor.skipped:
+        model.check_events(model.encoding, chunk, has_earlier=True)
+    now, version = time.time(), version_of(model)
+    return [
+        EventRow(one, now, text, _encode({id: one, **answer, "model": version}))
+        for (one, text), answer in zip(texts.items(), table.to_pylist(), strict=True)
+    ]
+
+
+def _encode(answer: dict[str, Any]) -> str:
+    """Return an answer as JSON, with null for numbers that are not finite."""
+    try:
+        return ENCODER.encode(answer)
+    except ValueError:
+        return ENCODER.encode(finite(answer))
+
+
+def explore_alert(row: EventRow, share: float) -> EventRow:
+    """Return an event whose alert may be dropped: always the same for an id."""
+    answer = json.loads(row.answer)
+    if not answer["alert"]:
+        return row
+    chance = int(xxh3_128_hexdigest(f"explore {row.id}".encode())[:13], 16) / 16.0**13
+    is_explored = chance < share
+    answer |= {"alert": not is_explored, "explored": is_explored, "explore": share}
+    weight = 1.0 / share if is_explored else 0.0
+    return row._replace(answer=json.dumps(answer), weight=weight)
+
+
+def version_of(model: TableModel) -> str:
+    """Return a hash of all that a model has learned through its store, in order."""
+    return model.store_mark.hash[:16] or "0" * 16
+
+
 def recover(store: EventDatabase, learner: TableModel) -> int:
     """Let a model learn the log of its store, and save it; return the number of changes."""
     store.label = learner.encoding.columns.label
@@ -727,10 +764,3 @@ def _as_learned(
 def _label_column(labels: Sequence[Any], kind: str | None) -> pa.Array:
     """Return labels of a model as a column."""
     return pa.array(labels, pa.int64() if kind == "int" else pa.string())
-
-
-def _require_no_label(texts: Mapping[str, str], label: str) -> None:
-    """Raise if an event that is to be predicted has a label."""
-    for k, text in enumerate(texts.values()):
-        if label in json.loads(text):
-            raise row_error(k, f"the event has its label {label!r} already; learn it", label)

@@ -1,0 +1,474 @@
+"""The service: answers, roles, limits, problems, and nothing lost when it is killed."""
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from builders import assert_close
+from fork_server import MAIN
+
+from counterpoise import EventStore, TableClassifier
+from counterpoise.errors import DataError
+from counterpoise.estimators.auto import wrap_engine
+from counterpoise.serve import Client, ServiceError, new_token
+from counterpoise.serve.app import Limits
+from counterpoise.serve.server import ServerSettings, serve_file, serve_store
+from counterpoise.serve.tokens import Tokens
+from counterpoise.tables.alerts import Threshold
+from counterpoise.tables.event_store import PredictionSettings
+from counterpoise.tables.model import TableModel
+
+START = 120
+COMMAND = [sys.executable, "-c", MAIN]
+
+
+def rows_of(first, n):
+    """Labeled events with ids from a number on."""
+    rng = np.random.default_rng(first)
+    y = rng.random(n) < 0.3
+    return [
+        {
+            "id": f"p{first + i}",
+            "shop": f"s{rng.integers(4)}",
+            "amount": round(float(rng.standard_normal() + 2 * y[i]), 4),
+            "y": "yes" if y[i] else "no",
+        }
+        for i in range(n)
+    ]
+
+
+def events(rows):
+    return [{name: value for name, value in row.items() if name != "y"} for row in rows]
+
+
+def labels(rows):
+    return [{"id": row["id"], "y": row["y"]} for row in rows]
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame(rows_of(10_000, START)).drop(columns="id")
+    TableClassifier().fit(frame, "y").save("m")
+    return str(tmp_path / "m")
+
+
+@contextlib.contextmanager
+def running(serve, *arguments):
+    """A service in a thread of this process; yields its address."""
+    ready, found = threading.Event(), []
+
+    def on_start(server, address):
+        found.extend([server, address])
+        ready.set()
+
+    thread = threading.Thread(target=serve, args=(*arguments, on_start))
+    thread.start()
+    try:
+        assert ready.wait(60)
+        yield found[1]
+    finally:
+        if found:
+            found[0].should_exit = True
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+@contextlib.contextmanager
+def service(path, keep=False, **options):
+    """A service of a model; yields a client."""
+    store = EventStore(path, id="id", keep=keep)
+    settings = ServerSettings(port=0, audit=f"{path}.audit", **options)
+    with running(serve_store, store, settings) as address, Client(address) as client:
+        client.address = address
+        yield client
+
+
+def send(client, method, path, body=None, **headers):
+    """Send a raw request; return status, headers and content."""
+    host = client.address.removeprefix("http://")
+    with contextlib.closing(http.client.HTTPConnection(host, timeout=30)) as connection:
+        connection.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
+        response = connection.getresponse()
+        return response.status, dict(response.getheaders()), response.read()
+
+
+def assert_learned(path, rows):
+    """Compare a model with one that has learned the first rows and these."""
+    one = TableModel.load(path)
+    batch = pd.DataFrame(rows_of(10_000, START) + rows).drop(columns="id")
+    TableClassifier().fit(batch, "y").save("batch")
+    two = TableModel.load("batch")
+    assert one.model.class_count.tolist() == two.model.class_count.tolist()
+    order = [one.encoding.features.index(feature) for feature in two.encoding.features]
+    assert_close(wrap_engine(one.model).coef_[:, order], wrap_engine(two.model).coef_, 1e-9)
+
+
+@pytest.mark.slow
+def test_events_are_predicted_now_and_learned_when_their_labels_come(path):
+    rows = rows_of(0, 40)
+    with service(path, keep=True) as client:
+        answers = client.predict(events(rows))
+        assert client.predict(events(rows)[3]) == answers[3]
+        assert client.label(labels(rows)[0]) == {"result": "learned"}
+        assert (
+            client.label(labels(rows[:20]))
+            == [{"result": "unchanged"}] + [{"result": "learned"}] * 19
+        )
+        assert client.label({"id": "later", "y": "no"}) == {"result": "waiting"}
+        assert client.learn(rows_of(500, 5)) == [{"result": "learned"}] * 5
+        assert client.erase("p3") == {"result": "erased", "was": "learned"}
+        assert client.erase("p30") == {"result": "erased", "was": "pending"}
+        with pytest.raises(ServiceError, match="404: no event has this id"):
+            client.erase("p3/../x?y=<b>")
+        about = client.model()
+        assert (about["pending_events"], about["waiting_labels"]) == (19, 1)
+        assert about["learned_events"] == 24
+        assert sum(one["events"] for one in about["quality"]) == 20
+    assert_learned(path, [*rows[:3], *rows[4:20], *rows_of(500, 5)])
+    lines = [json.loads(line) for line in Path(f"{path}.audit").read_text().splitlines()]
+    assert [line["was"] for line in lines] == ["learned", "pending"]
+    assert "p30" not in Path(f"{path}.audit").read_text()
+
+
+@pytest.mark.slow
+def test_concurrent_requests_share_commits_and_are_learned_once(path):
+    """Eight clients send every event and label twice, in any order."""
+    rows = rows_of(0, 240)
+    with service(path) as client:
+
+        def work(seed):
+            mine = rows[:]
+            random.Random(seed).shuffle(mine)
+            with Client(client.address) as own:
+                for row in mine:
+                    with contextlib.suppress(ServiceError):
+                        own.predict(events([row])[0])
+                    own.label(labels([row])[0])
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        about = client.model()
+        assert (about["pending_events"], about["waiting_labels"]) == (0, 0)
+        assert about["learned_events"] == 240
+        text = client_text(client, "/metrics")
+        groups = int(re.search(r"^counterpoise_groups_total (\d+)", text, re.M).group(1))
+        grouped = int(re.search(r"^counterpoise_grouped_rows_total (\d+)", text, re.M).group(1))
+        assert grouped > groups
+    assert_learned(path, rows)
+
+
+def client_text(client, path):
+    return send(client, "GET", path)[2].decode()
+
+
+MALFORMED = [
+    ("POST", "/predict", b"{", "application/json", 400),
+    ("POST", "/predict", b"", "application/json", 400),
+    ("POST", "/predict", b'{"id": "a", "amount": NaN, "shop": "s1"}', "application/json", 400),
+    ("POST", "/predict", b'"\xff"', "application/json", 400),
+    ("POST", "/predict", b"[" * 5000 + b"]" * 5000, "application/json", 400),
+    ("POST", "/predict", b"[]", "application/json", 422),
+    ("POST", "/predict", b"3", "application/json", 422),
+    ("POST", "/predict", b"[[]]", "application/json", 422),
+    ("POST", "/predict", b"{}", "application/json", 422),
+    ("POST", "/predict", b'{"id": "a"}', "application/json", 422),
+    ("POST", "/predict", b'{"id": ["a"], "amount": 1, "shop": "s1"}', "application/json", 422),
+    ("POST", "/predict", b'{"id": "a", "amount": "x", "shop": "s1"}', "application/json", 422),
+    ("POST", "/predict", b'{"id": "a", "amount": [1], "shop": "s1"}', "application/json", 422),
+    ("POST", "/predict", b'{"id": "a", "amount": 1e300, "shop": "s1"}', "application/json", 422),
+    (
+        "POST",
+        "/predict",
+        b'{"id": "a", "amount": 1, "shop": "s1", "z": 1}',
+        "application/json",
+        422,
+    ),
+    ("POST", "/predict", b'{"id": "a", "amount": 1, "shop": "s1"}', "text/plain", 415),
+    ("POST", "/predict", b'{"id": "a", "amount": 1, "shop": "s1"}', "", 415),
+    ("POST", "/label", b'{"id": "a", "y": "maybe"}', "application/json", 422),
+    ("POST", "/label", b'{"id": "a", "y": {"a": 1}}', "application/json", 422),
+    (
+        "POST",
+        "/label",
+        b'[{"id": "a", "y": "no"}, {"id": "a", "y": "yes"}]',
+        "application/json",
+        422,
+    ),
+    ("POST", "/learn", b'{"id": "a", "y": "no"}', "application/json", 422),
+    ("GET", "/predict", None, "", 405),
+    ("POST", "/nothing", b"{}", "application/json", 404),
+    ("GET", "/../../etc/passwd", None, "", 404),
+    ("DELETE", "/events/%00", None, "", 404),
+    ("DELETE", "/events/'; DROP TABLE rows; --", None, "", 404),
+    ("DELETE", "/events/" + "x" * 5000, None, "", 404),
+]
+
+
+@pytest.mark.slow
+def test_bad_requests_are_problems_that_change_nothing(path):
+    with service(path, limits=Limits(body=60_000, rows=20, seconds=0.5)) as client:
+        version = client.model()["version"]
+        cases = list(MALFORMED)
+        cases.append(
+            ("POST", "/predict", b'{"id": "' + b"x" * 60_000 + b'"}', "application/json", 413)
+        )
+        cases.append(("POST", "/predict", json.dumps([{}] * 21).encode(), "application/json", 413))
+        wide = {"id": "a", **{f"x{j}": 1.0 for j in range(4000)}}
+        cases.append(("POST", "/predict", json.dumps(wide).encode(), "application/json", 422))
+        for method, where, body, kind, status in cases:
+            headers = {"Content_Type": kind} if kind else {}
+            found, answered, data = send(client, method, where.replace(" ", "%20"), body, **headers)
+            assert found == status, (where, body[:60] if body else None, data)
+            assert answered["content-type"] == "application/problem+json"
+            problem = json.loads(data)
+            assert problem["status"] == status
+            assert problem["detail"]
+            assert "Traceback" not in data.decode()
+        status, _, data = send(
+            client, "POST", "/predict", b"\x1f\x8b", Content_Type="application/json",
+            Content_Encoding="gzip",
+        )  # fmt: skip
+        assert (status, json.loads(data)["detail"]) == (415, "compressed content is not accepted")
+        for field, value in (("amount", "x"), ("id", 1.5), ("z", 3)):
+            bad = {"id": "a", "amount": 1.0, "shop": "s1", field: value}
+            good = {"id": "b", "amount": 1.0, "shop": "s1"}
+            with pytest.raises(ServiceError) as caught:
+                client.predict([good, bad])
+            assert caught.value.problem["field"] == field, caught.value.problem
+        about = client.model()
+        assert (about["version"], about["pending_events"]) == (version, 0)
+        # A body that does not arrive, and one that is cut off.
+        host, port = client.address.removeprefix("http://").split(":")
+        for end in (False, True):
+            with socket.create_connection((host, int(port)), timeout=30) as slow:
+                slow.sendall(
+                    b"POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json"
+                    b"\r\nContent-Length: 100\r\n\r\n{"
+                )
+                if end:
+                    slow.shutdown(socket.SHUT_WR)
+                else:
+                    assert b"408" in slow.recv(100)
+        client.predict({"id": "a", "amount": 1.0, "shop": "s1"})
+
+
+@pytest.mark.slow
+def test_the_same_id_has_one_answer(path):
+    one = {"id": 7, "amount": 1.0, "shop": "s1"}
+    with service(path) as client:
+        first = client.predict(one)
+        assert first["id"] == "7"
+        assert client.predict({**one, "id": "7"}) == first
+        with pytest.raises(ServiceError, match="409: id '7' was given with other features"):
+            client.predict({**one, "amount": 2.0})
+        client.label({"id": 7, "y": "no"})
+        with pytest.raises(ServiceError, match="409: id '7' was learned already"):
+            client.predict(one)
+        with pytest.raises(ServiceError, match=r"409.*were deleted when it was learned"):
+            client.label({"id": 7, "y": "yes"})
+        assert client.label({**one, "y": "yes"}) == {"result": "revised"}
+        with pytest.raises(ServiceError, match=r"409.*were deleted when it was learned"):
+            client.erase("7")
+
+
+@pytest.mark.slow
+def test_every_endpoint_requires_its_role(path):
+    tokens, lines = {}, []
+    for role in ("predict", "label", "admin"):
+        tokens[role], line = new_token(f"a-{role}", role)
+        lines.append(line)
+    allowed = {
+        ("POST", "/predict"): {"predict", "admin"},
+        ("POST", "/label"): {"label", "admin"},
+        ("POST", "/learn"): {"label", "admin"},
+        ("DELETE", "/events/none"): {"admin"},
+        ("GET", "/model"): {"predict", "label", "admin"},
+        ("GET", "/metrics"): {"predict", "label", "admin"},
+        ("GET", "/healthz"): {None, "predict", "label", "admin"},
+        ("GET", "/readyz"): {None, "predict", "label", "admin"},
+        ("GET", "/openapi.json"): {None, "predict", "label", "admin"},
+        ("GET", "/docs"): {None, "predict", "label", "admin"},
+        ("GET", "/style.css"): {None, "predict", "label", "admin"},
+    }
+    with service(path, tokens=Tokens(lines)) as client:
+        for (method, where), roles in allowed.items():
+            for role in (None, *tokens):
+                headers = {} if role is None else {"Authorization": f"Bearer {tokens[role]}"}
+                body = b"{}" if method == "POST" else None
+                status, answered, _ = send(
+                    client, method, where, body, Content_Type="application/json", **headers
+                )
+                expected = (200, 404, 422) if role in roles else (401 if role is None else 403,)
+                assert status in expected, (where, role, status)
+                assert answered["x-content-type-options"] == "nosniff"
+                assert "access-control-allow-origin" not in answered
+        for wrong in ("Bearer x", "Basic x", "Bearer", f"Bearer {tokens['admin']}x", "Bearer \xff"):
+            status, answered, _ = send(client, "GET", "/model", Authorization=wrong)
+            assert (status, answered["www-authenticate"]) == (401, "Bearer")
+
+
+@pytest.mark.slow
+def test_without_tokens_the_service_is_for_this_machine(path):
+    with pytest.raises(DataError, match="without tokens the service listens on loopback"):
+        serve_file(path, "id", PredictionSettings(), ServerSettings("0.0.0.0", 0))
+    with service(path, limits=Limits(rate=3.0)) as client:
+        status, _, data = send(client, "GET", "/healthz", Host="evil.example")
+        assert (status, json.loads(data)["status"]) == (403, 403)
+        codes = [send(client, "GET", "/model")[0] for _ in range(8)]
+        assert codes[:3] == [200] * 3
+        assert 429 in codes
+
+
+@pytest.mark.slow
+def test_a_replica_follows_the_model_file(path):
+    rows = rows_of(0, 30)
+    with EventStore(path, id="id") as store:
+        settings = PredictionSettings(Threshold(0.5), explain=1)
+        replica_settings = ServerSettings(port=0)
+        with (
+            running(serve_file, path, "id", settings, replica_settings) as address,
+            Client(address) as replica,
+        ):
+            before = replica.predict(events(rows))
+            assert {"reason_1", "alert"} <= set(before[0])
+            with pytest.raises(ServiceError, match="the service is read-only"):
+                replica.label(labels(rows[:1]))
+            store.predict(events(rows[:20]))
+            store.label(labels(rows[:20]))
+            store.save()
+            after = replica.predict(events(rows))
+            assert after[0]["model"] == store.version != before[0]["model"]
+            assert after[0]["score"] != before[0]["score"]
+            assert replica.model()["version"] == store.version
+
+
+@pytest.mark.slow
+def test_the_document_describes_every_endpoint(path):
+    with service(path) as client:
+        document = json.loads(client_text(client, "/openapi.json"))
+        operations = {(m.upper(), p) for p, one in document["paths"].items() for m in one}
+        assert operations >= {
+            ("POST", "/predict"), ("POST", "/label"), ("POST", "/learn"), ("GET", "/model"),
+            ("DELETE", "/events/{id}"), ("GET", "/metrics"), ("GET", "/healthz"),
+            ("GET", "/readyz"), ("GET", "/openapi.json"),
+        }  # fmt: skip
+        schemas = document["components"]["schemas"]
+        assert set(schemas["Event"]["properties"]) == {"id", "shop", "amount"}
+        answer = client.predict(events(rows_of(0, 1))[0])
+        assert set(answer) == set(schemas["Answer"]["properties"])
+        names = re.findall(r'"\$ref": "#/components/schemas/(\w+)"', json.dumps(document))
+        assert set(names) <= set(schemas)
+        page = client_text(client, "/docs")
+        assert "<h1>Endpoints</h1>" in page
+        assert "<script" not in page
+        assert "amount" in page
+        assert "color-scheme" in client_text(client, "/style.css")
+        metrics = client_text(client, "/metrics")
+        assert "counterpoise_pending_events 1\n" in metrics
+        assert re.search(r'request_seconds_count\{path="/predict"\} 1\n', metrics)
+
+
+def start(path, *options):
+    """Start the command; return the process and its address."""
+    command = [*COMMAND, "serve", path, "--id", "id", "--port", "0", *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        found = re.search(r"serving at (\S+)", line)
+        if found:
+            return process, found.group(1)
+    raise AssertionError(process.wait())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_killed_service_has_lost_nothing_that_it_acknowledged(path, seed):
+    """Each label is learned once, and the model is that of its commits, rebuilt twice alike."""
+    rows, rng = rows_of(0, 200), random.Random(seed)
+    acknowledged, sent = {}, set()
+    for turn in range(3):
+        process, address = start(path, "--save-every", "0.2s")
+        stop = threading.Event()
+
+        def work(part, address=address, stop=stop):
+            with Client(address) as client, contextlib.suppress(OSError, http.client.HTTPException):
+                for row in rows[part::3]:
+                    if stop.is_set():
+                        return
+                    if row["id"] in acknowledged:
+                        continue
+                    sent.add(row["id"])
+                    with contextlib.suppress(ServiceError):
+                        client.predict(events([row])[0])
+                    acknowledged[row["id"]] = client.label(labels([row])[0])["result"]
+
+        threads = [threading.Thread(target=work, args=(part,)) for part in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.1 + rng.random() * 0.5)
+        process.kill()
+        stop.set()
+        for thread in threads:
+            thread.join()
+        process.wait()
+        process.stderr.close()
+        with EventStore(path) as store:
+            learned = store._store.find_learned([row["id"] for row in rows])
+        assert acknowledged.keys() <= learned.keys() <= sent, turn
+        assert_learned(path, [row for row in rows if row["id"] in learned])
+
+
+@pytest.mark.slow
+def test_the_command_saves_the_model_when_it_ends(path):
+    rows = rows_of(0, 20)
+    process, address = start(path, "--save-every", "1h", "--threshold", "0.5", "--explain", "1")
+    with Client(address) as client:
+        answers = client.predict(events(rows))
+        assert all("alert" in one for one in answers)
+        client.label(labels(rows[:10]))
+    process.send_signal(signal.SIGTERM)
+    text = process.stderr.read()
+    assert process.wait() == 0, text
+    process.stderr.close()
+    assert "m: saved" in text
+    assert_learned(path, rows[:10])
+    assert not [name for name in os.listdir() if name.startswith(".")]
+
+
+def test_wrong_options_are_errors(path, run):
+    for options, message in (
+        (["--port", "70000"], "--port"),
+        (["--host", "0.0.0.0"], "without tokens the service listens on loopback addresses only"),
+        (["--explore", "0.1"], "--explore requires a rule of alerts"),
+        (["--explore", "2", "--threshold", "0.5"], "--explore must be between 0 and 1"),
+        (["--top-per-day", "3", "--timestamp", "at"], "--top-per-day requires all rows of a day"),
+        (["--expire", "soon"], "--expire must be a time such as"),
+        (["--read-only"], "--read-only requires --id"),
+        ([], "has no pending events; name the column that joins events and labels with --id"),
+    ):
+        assert message in run("serve", path, *options, code=2).err
+    Path("tokens").write_text("shop predict abc\n")
+    printed = run("serve", path, "--id", "id", "--tokens", "tokens", code=2).err
+    assert "tokens, line 1: the hash of 'shop' is not a SHA-256" in printed
+    for line, message in (
+        ("shop predict", "expected NAME ROLES HASH"),
+        (f"shop all {'0' * 64}", "role 'all' must be"),
+    ):
+        with pytest.raises(DataError, match=message):
+            Tokens([line])
