@@ -3,10 +3,14 @@
 import sqlite3
 from contextlib import closing
 
+import adbc_driver_postgresql.dbapi
+import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 
 ENGINES = ("sqlite", "duckdb", "postgresql")
+ENDINGS = {"sqlite": "db", "duckdb": "duckdb"}
 COLUMNS = {"id": "bigint", "amount": "double precision", "country": "text", "fraud": "text"}
 
 
@@ -24,6 +28,25 @@ def payments(rows, start=0, seed=0):
     })  # fmt: skip
 
 
+def create_shop(csv, folder, uri):
+    """Create the databases of the examples with the rows of a CSV file; ``uri`` may be empty.
+
+    Return the variables of the environment with which psql and others find the server.
+    """
+    table = pyarrow.csv.read_csv(csv)
+    kinds = ["bigint", "double precision", "text", "bigint", "text"]
+    columns = dict(zip(table.column_names, kinds, strict=True))
+    for engine in ENGINES if uri else ENGINES[:2]:
+        if engine == "postgresql":
+            connection = adbc_driver_postgresql.dbapi.connect(uri, autocommit=True)
+            with closing(connection), closing(connection.cursor()) as cursor:
+                cursor.execute("drop database if exists shop")
+                cursor.execute("create database shop")
+        Database(engine, folder, uri.replace("/postgres?", "/shop?")).create(table, columns=columns)
+    host = uri.partition("host=")[2]
+    return {"PGHOST": host, "PGUSER": "postgres"} if uri else {}
+
+
 def quote(name):
     return '"' + name.replace('"', '""') + '"'
 
@@ -32,7 +55,7 @@ class Database:
     """A database whose tables are written by statements, outside of the tested code."""
 
     def __init__(self, engine, folder, uri=""):
-        self.engine, self._file = engine, folder / f"shop.{engine}"
+        self.engine, self._file = engine, folder / f"shop.{ENDINGS.get(engine, 'none')}"
         self._created = set()
         self.uri = uri if engine == "postgresql" else f"{engine}:///{self._file.name}"
 
@@ -40,11 +63,7 @@ class Database:
         if self.engine == "sqlite":
             return sqlite3.connect(self._file)
         if self.engine == "duckdb":
-            import duckdb
-
             return duckdb.connect(self._file)
-        import adbc_driver_postgresql.dbapi
-
         return adbc_driver_postgresql.dbapi.connect(self.uri)
 
     def execute(self, *statements):

@@ -2,17 +2,21 @@
 
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "project"))
+TESTS = Path(__file__).parent.parent / "tests"
+sys.path[:0] = [str(TESTS), str(TESTS / "project")]
 
-from test_documents import shell, transcripts
+from test_documents import databases, shell, transcripts  # noqa: E402
 
 for name in sys.argv[1:]:
     page = Path(name)
     text, at = page.read_text(), 0
-    with tempfile.TemporaryDirectory() as folder:
-        call = shell(Path(folder))
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        variables, _ = stack.enter_context(databases(page, folder))
+        call = shell(folder, **variables)
         for line, printed in transcripts(page):
             old = f"$ {line}\n" + (f"{printed}\n" if printed else "")
             at = text.index(old, at)

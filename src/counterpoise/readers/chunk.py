@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import queue
 import threading
@@ -23,6 +24,7 @@ PREFIX_LENGTHS = (1, 4, 16, 64)  # rows by whose hashes an input is identified
 CHUNK_BYTES = 1 << 24  # of a chunk: it ends with the row that reaches them, if not before
 LONGEST = 1 << 26  # bytes of one record, or of one text
 MAX_COLUMNS = 30_000  # that are read of a table
+MAX_END_SECONDS = 10.0  # that a process waits for a thread at its end
 MAX_RANGES = 64  # of a table that is read by a cursor
 
 
@@ -264,10 +266,27 @@ def whole_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
+_open_threads: dict[threading.Thread, threading.Event] = {}  # that end before the process does
+
+
+@atexit.register
+def _end_threads() -> None:
+    for is_over in _open_threads.values():
+        is_over.set()
+    for thread in list(_open_threads):
+        thread.join(MAX_END_SECONDS)
+
+
 def prefetch(
-    items: Iterator[Item], depth: int = 2, stop: Callable[[], bool] = lambda: False
+    items: Iterator[Item],
+    depth: int = 2,
+    stop: Callable[[], bool] = lambda: False,
+    must_end: bool = False,
 ) -> Iterator[Item]:
-    """Run an iterator in a separate thread."""
+    """Run an iterator in a separate thread.
+
+    With ``must_end`` a process that ends waits for the thread, which runs foreign code.
+    """
     results: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
     is_over = threading.Event()
 
@@ -287,12 +306,19 @@ def prefetch(
             put("error", error)
         else:
             put("end", None)
+        finally:
+            if must_end:
+                getattr(items, "close", lambda: None)()
+                _open_threads.pop(threading.current_thread(), None)
 
     # A daemon thread: it may still be waiting for standard input when the program ends.
     thread = threading.Thread(target=run, daemon=True)
     try:
+        if must_end:
+            _open_threads[thread] = is_over
         thread.start()
     except RuntimeError:
+        _open_threads.pop(thread, None)
         raise OSError(errno.EAGAIN, "cannot start a thread that reads the input") from None
     try:
         while not stop():
@@ -310,6 +336,8 @@ def prefetch(
             yield value
     finally:
         is_over.set()
+        if must_end:
+            thread.join(MAX_END_SECONDS)
 
 
 def map_in_threads(

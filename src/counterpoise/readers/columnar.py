@@ -297,6 +297,7 @@ class ColumnarSource(Source):
     """An input of Arrow record batches; subclasses yield them."""
 
     reads_ahead = True  # in another thread, while rows are learned
+    is_foreign = False  # whether that thread must end before the process does
 
     def __init__(self, path: str, name: str) -> None:
         self.path, self.name = path, name
@@ -322,7 +323,8 @@ class ColumnarSource(Source):
         self._rows, cutter = 0, _RowCutter(rows)
         tables = self._tables(wanted)
         try:
-            for table in prefetch(tables, depth=1) if self.reads_ahead else tables:
+            ahead = prefetch(tables, 1, must_end=self.is_foreign) if self.reads_ahead else tables
+            for table in ahead:
                 for whole in cutter.add(self._skip_past(table, after, hashes)):
                     yield self._chunk(whole, hashes)
             self._end_past(after)

@@ -67,6 +67,8 @@ class DatabaseSource(ColumnarSource):
     Without a cursor the rows before a mark are identified as in a file: read again, in their order.
     """
 
+    is_foreign = True
+
     def __init__(self, address: str, rows: DatabaseRows) -> None:
         place, (table, query, cursor, allow_changed_past) = public_address(address), rows
         if (table is None) == (query is None):
@@ -165,6 +167,7 @@ class DatabaseSource(ColumnarSource):
     @contextmanager
     def _reporting(self, advice: Suggestion) -> Iterator[None]:
         """Raise the errors of a driver as errors about the input, without a password."""
+        problem = None  # raised without the driver's error, which would keep its objects
         try:
             yield
         except DataError:
@@ -179,7 +182,9 @@ class DatabaseSource(ColumnarSource):
             for end in ("\n\n", "\nquery: ", "\nLINE "):
                 text = text or str(error).partition(end)[0]
             text = hide_password(text, self._address)[: MAX_SHOWN[1]]
-            raise DataError(f"{self.name} cannot be read: {text}", advice) from None
+            problem = DataError(f"{self.name} cannot be read: {text}", advice)
+        if problem is not None:
+            raise problem
 
     def _relation(self, session: Session) -> tuple[str, str | None]:
         """Return the rows as SQL, and the name of the table, which must be in the catalog."""

@@ -13,7 +13,6 @@ from counterpoise.readers.byte_source import cannot_read
 from counterpoise.readers.chunk import Source
 from counterpoise.readers.columnar import ArrowSource, ParquetSource
 from counterpoise.readers.database import is_database
-from counterpoise.readers.database_source import DatabaseRows, DatabaseSource
 from counterpoise.readers.delimited import DelimitedText
 from counterpoise.readers.jsonlines import JsonLines
 from counterpoise.readers.libsvm import LABEL, LibSVM
@@ -136,6 +135,8 @@ def source(
     {'amount': ['12.5', '980'], 'fraud': ['no', 'yes']}
     """
     if is_database(path):
+        from counterpoise.readers.database_source import DatabaseRows, DatabaseSource
+
         return DatabaseSource(path, DatabaseRows(**(database or {})))
     if database:
         raise DataError(
