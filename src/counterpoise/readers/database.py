@@ -5,11 +5,11 @@ Rows leave a database as Arrow record batches. Names of columns are quoted.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -251,11 +251,9 @@ class SQLite(AdbcSession):
     cursors: ClassVar[Mapping[str, str]] = {INTEGER: INTEGER}
 
     def __init__(self, address: str) -> None:
-        from urllib.parse import quote
-
-        path = quote(os.path.abspath(split_address(address)[1]))
+        place = Path(split_address(address)[1]).absolute().as_uri()
         dbapi = _driver("adbc_driver_sqlite.dbapi", "sqlite")
-        super().__init__(dbapi.connect(f"file:{path}?mode=ro"))
+        super().__init__(dbapi.connect(f"{place}?mode=ro"))
         self.rows("pragma query_only = on")
 
     def tables(self) -> list[tuple[str, str, bool]]:

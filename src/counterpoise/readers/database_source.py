@@ -48,6 +48,8 @@ from counterpoise.readers.database import (
 MAX_LISTED_TABLES = 20  # in a message
 MAX_SHOWN = 60, 300  # characters of a query and of a reason in messages
 CONVERT = Suggestion("convert them to text or numbers with {}", "query")
+HALF, MISSING = np.uint64(32), np.uint64(0x9E3779B97F4A7C15)
+MIXERS = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Hashes = NDArray[np.uint64]
 
@@ -125,8 +127,8 @@ class DatabaseSource(ColumnarSource):
     # The transaction, in the thread that reads
 
     def _batches(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
-        file = split_address(self._address)[1]
-        if file and not os.path.isfile(file):
+        before, file, _ = split_address(self._address)
+        if before != self._address and not os.path.isfile(file):
             raise cannot_read(self.name, FileNotFoundError(ENOENT, os.strerror(ENOENT)))
         with self._reporting(Suggestion("check the address, the server and the password")):
             session = open_session(self._address)
@@ -299,10 +301,17 @@ class DatabaseSource(ColumnarSource):
         """Return a hash of each row (n,), of its cursor and of the columns that are learned."""
         columns = self._select_hashed(arrays_of(table))
         names = sorted(name for name in columns if self._wanted(name))
-        total = _scramble(values.view(np.uint64), 0)
+        total, part = values.view(np.uint64) * MIXERS[0], np.empty(len(values), dtype=np.uint64)
         for name in names:
-            total += _scramble(_bits(columns[name]), xxh3_64_intdigest(name.encode()))
-        return _scramble(total, 1)
+            bits = _bits(columns[name])
+            np.right_shift(bits, HALF, out=part)
+            part ^= bits
+            part *= np.uint64(xxh3_64_intdigest(name.encode()) | 1)
+            total += part
+        for mixer in MIXERS:  # as SplitMix64
+            total = (total ^ (total >> HALF)) * mixer
+        hashes: Hashes = total ^ (total >> HALF)
+        return hashes
 
 
 class _Past:
@@ -393,17 +402,11 @@ def _bits(column: pa.Array) -> Hashes:
         return taken
     if pa.types.is_temporal(kind):
         column = column.view(f"int{kind.bit_width}")
-    filled = column.fill_null(False if pa.types.is_boolean(kind) else 0)
+    filled = column
+    if column.null_count:
+        filled = column.fill_null(False if pa.types.is_boolean(kind) else 0)
     is_large = pa.types.is_floating(kind) or pa.types.is_uint64(kind)
     values: Hashes = (filled if is_large else filled.cast(pa.int64())).to_numpy().view(np.uint64)
-    is_missing: Hashes = column.is_null().to_numpy(zero_copy_only=False).astype(np.uint64)
-    return values + np.uint64(3) * is_missing
-
-
-def _scramble(bits: Hashes, seed: int) -> Hashes:
-    """Return pseudo-random bits for each number (n,), by the finalizer of SplitMix64."""
-    x = bits + np.uint64((seed * 2 + 1) * 0x9E3779B97F4A7C15 % 2**64)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    scrambled: Hashes = x ^ (x >> np.uint64(31))
-    return scrambled
+    if column.null_count:
+        values = np.where(column.is_null().to_numpy(zero_copy_only=False), MISSING, values)
+    return values

@@ -34,6 +34,7 @@ from counterpoise.readers.chunk import (
     CursorRange,
     ReadPosition,
 )
+from counterpoise.readers.database import public_address
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.tables.records import (
     MAX_RECENT_SCORES,
@@ -99,7 +100,7 @@ def read_contents(path: str) -> Contents:
     try:
         return modelfile.load(path)
     except OSError as error:
-        raise cannot_read(path, error) from None
+        raise cannot_read(public_address(path), error) from None
 
 
 def read_fields(contents: Contents, path: str) -> dict[str, Any]:
