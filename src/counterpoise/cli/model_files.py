@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -216,7 +217,41 @@ def check(
         sys.exit(1)
 
 
-KINDS = {"json": "json", "onnx": "onnx", "joblib": "sklearn"}
+KINDS = {"json": "json", "onnx": "onnx", "joblib": "sklearn", "sql": "sql"}
+
+
+@dataclass
+class SqlOptions:
+    """Options of the SQL of a model."""
+
+    panel: ClassVar[str] = "SQL"
+    dialect: str | None = opt.option(
+        "postgres, duckdb, sqlite, bigquery, snowflake or spark.", "NAME"
+    )
+    table: str | None = opt.option("Table of the rows, perhaps SCHEMA.TABLE.", "NAME")
+    view: str | None = opt.option("View to create (default: a query without a view).", "NAME")
+    id: list[str] | None = opt.option("Columns of the table to copy.", "COLUMNS", "--id")
+    explain: int | None = opt.option(
+        "Name the N columns that contribute most to the score.", "N", limits=(1, 100)
+    )
+    positive: opt.Positive = None
+
+    def request(self, kind: str) -> Any:
+        """Return the parts of the statement; None if the format is not SQL."""
+        given = {f.name for f in fields(self) if getattr(self, f.name) not in (None, [], ())}
+        if kind != "sql":
+            if given:
+                raise DataError(f"--{min(given)} requires --output-format sql")
+            return None
+        for name in ("dialect", "table"):
+            if name not in given:
+                raise DataError(f"--output-format sql requires --{name}")
+        from counterpoise.export.sql import Request
+        from counterpoise.export.sql_statement import DIALECTS
+
+        opt.require_choice("--dialect", self.dialect, DIALECTS)
+        ids = opt.names(self.id)
+        return Request(self.dialect or "", self.table or "", self.view, ids, self.explain or 0)
 
 
 def export(
@@ -224,29 +259,35 @@ def export(
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", "-o", help="File to write: .json, .onnx or .joblib.", metavar="FILE"
+            "--output", "-o", help="File to write: .json, .onnx, .joblib or .sql.", metavar="FILE"
         ),
     ] = None,
     output_format: Annotated[
         str | None,
         typer.Option(
-            help="json, onnx or sklearn; by default that of the output name, or json.",
+            help="json, onnx, sklearn or sql; by default that of the output name, or json.",
             metavar="FORMAT",
         ),
     ] = None,
+    *,
+    sql: SqlOptions,
 ) -> None:
-    """Export coefficients (JSON), an ONNX graph, or a fitted scikit-learn pipeline (joblib).
+    """Export coefficients (JSON), an ONNX graph, a scikit-learn pipeline (joblib), or SQL.
 
     The model was learned in a shell or saved from Python. Every export has both probabilities.
 
-    JSON goes to standard output by default. ONNX needs the extra: pip install 'counterpoise[onnx]'.
-    Loading a joblib file runs code.
+    JSON and SQL go to standard output by default. ONNX needs the extra: pip install
+    'counterpoise[onnx]'. SQL needs the extra sql. Loading a joblib file runs code.
 
     Example: counterpoise export fraud.safetensors --output fraud.onnx
+
+    A view of predictions: counterpoise export fraud.safetensors --output fraud.sql --dialect
+    postgres --table payments --view scored --id payment
     """
     kind = opt.output_format(output_format, output, KINDS)
-    if output is None and kind != "json":
+    if output is None and kind not in ("json", "sql"):
         raise DataError(f"--output-format {kind} requires --output")
+    request = sql.request(kind)
 
     import io
     import json
@@ -260,6 +301,11 @@ def export(
         from counterpoise.export.json import coefficients
 
         data = (json.dumps(finite(coefficients(stored)), indent=2) + "\n").encode()
+    elif kind == "sql":
+        from counterpoise.export.sql import build_sql
+
+        positive = opt.select_positive(sql.positive, stored.class_counts, stored.positive)
+        data = build_sql(stored, request, positive).encode()
     elif kind == "onnx":
         from counterpoise.export.onnx import build_graph
 
