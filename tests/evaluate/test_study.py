@@ -21,7 +21,7 @@ from counterpoise.evaluate import (
     drifting_stream,
 )
 from counterpoise.evaluate.drift import CHANGES, DRIFTS
-from counterpoise.evaluate.study import METRICS, evaluate_predictions
+from counterpoise.evaluate.evaluation import METRICS, evaluate_predictions
 
 ROWS = drifting_stream("sudden", rows=1_000, positives=0.09, seed=1)
 
@@ -74,6 +74,31 @@ def test_metrics_of_a_stream_are_those_of_its_predictions():
         missed, alarms = ((predicted[rows] != true) & (true == k) for k in (1, 0))
         assert one["cost"] == pytest.approx((10.0 * missed.sum() + alarms.sum()) / len(true))
     assert list(found) == ["all", "0", "500"]
+
+
+def test_a_cut_is_the_best_of_earlier_rows():
+    X, y = ROWS
+    evaluation = ProgressiveEvaluation(chunk=100, delay=100)
+    found = dict(evaluation(ROWS, BalancedRidgeClassifier()))["all"]
+    model, scores, predicted = BalancedRidgeClassifier(), np.full(1_000, np.nan), np.zeros(1_000)
+    for start in range(0, 1_000, 100):
+        chunk = slice(start, start + 100)
+        if start >= 200:
+            scores[chunk] = model.decision_function(X[chunk])
+            past = slice(200, start - 100)
+            tried = np.unique(scores[past]) if y[past].sum() >= 10 else []
+            gs = [geometric_mean_score(y[past], (scores[past] >= t).astype(int)) for t in tried]
+            predicted[chunk] = model.predict(X[chunk])
+            if len(tried):
+                best = tried[len(gs) - 1 - int(np.argmax(gs[::-1]))]
+                below = tried[tried < best]
+                cut = 0.5 * (best + (below[-1] if len(below) else best - 1.0))
+                predicted[chunk] = scores[chunk] > cut
+        if start >= 100:
+            late = slice(start - 100, start)
+            model.partial_fit(X[late], y[late])
+    expected = geometric_mean_score(y[200:], predicted[200:].astype(int))
+    assert found["g_mean_cut"] == pytest.approx(expected)
 
 
 def test_models_of_any_convention_run():

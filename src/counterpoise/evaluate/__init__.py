@@ -22,6 +22,11 @@ from counterpoise.public_names import lazy_names
 if TYPE_CHECKING:
     from counterpoise.evaluate.benchmark import run_benchmark
     from counterpoise.evaluate.drift import drifting_stream
+    from counterpoise.evaluate.evaluation import (
+        FoldEvaluation,
+        ProgressiveEvaluation,
+        RetrainedClassifier,
+    )
     from counterpoise.evaluate.html_report import render_benchmark
     from counterpoise.evaluate.plots import plot_ranks
     from counterpoise.evaluate.rank_tests import (
@@ -31,12 +36,7 @@ if TYPE_CHECKING:
         compare_ranks,
         wilcoxon_holm,
     )
-    from counterpoise.evaluate.study import (
-        FoldEvaluation,
-        ProgressiveEvaluation,
-        RetrainedClassifier,
-        Study,
-    )
+    from counterpoise.evaluate.study import Study
 
 __all__ = [
     "Confusion",
@@ -61,10 +61,10 @@ __all__ = [
     "wilcoxon_holm",
 ]
 _MODULES = {
-    "FoldEvaluation": "study",
-    "ProgressiveEvaluation": "study",
+    "FoldEvaluation": "evaluation",
+    "ProgressiveEvaluation": "evaluation",
     "RankComparison": "rank_tests",
-    "RetrainedClassifier": "study",
+    "RetrainedClassifier": "evaluation",
     "SignedRankPosterior": "rank_tests",
     "Study": "study",
     "bayesian_signed_rank": "rank_tests",
