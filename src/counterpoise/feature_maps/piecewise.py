@@ -271,10 +271,14 @@ def value_ranks(X: Matrix, weight: Vector) -> Iterator[tuple[Vector, Vector]]:
     """
     columns = np.ascontiguousarray(X.T)
     order = columns.argsort(axis=1, kind="stable")
-    for values, rows in zip(np.take_along_axis(columns, order, 1), order, strict=True):
-        begins = np.append(True, values[1:] != values[:-1])
-        mass = np.bincount(begins.cumsum() - 1, weight[rows])
-        yield values[begins], (mass.cumsum() - 0.5 * mass) / mass.sum()
+    columns = np.take_along_axis(columns, order, 1)
+    begins = np.ones(columns.shape, dtype=bool)
+    np.not_equal(columns[:, 1:], columns[:, :-1], out=begins[:, 1:])
+    groups = begins.cumsum().reshape(columns.shape) - 1  # of equal values of all features
+    masses = np.bincount(groups.ravel(), weight[order].ravel())
+    for values, first, group in zip(columns, begins, groups, strict=True):
+        mass = masses[group[0] : group[-1] + 1]
+        yield values[first], (mass.cumsum() - 0.5 * mass) / mass.sum()
 
 
 def _identity_knots() -> Matrix:

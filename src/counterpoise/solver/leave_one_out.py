@@ -150,17 +150,20 @@ class LeftOut:
     ) -> None:
         live = systems.varies()
         self.coef = np.zeros((len(b), len(live)))
-        if not live.all():
-            systems, Z = systems.select(live), Z[:, live]
-            own = np.append(np.where(live, np.cumsum(live) - 1, -1), -1)[own]
+        width = int(np.flatnonzero(live)[-1]) + 1
+        some: Any = slice(0, width) if live[:width].all() else live[:width]
+        systems, Z = systems.first(width), Z[:, :width]
+        own = np.append(np.where(live, np.cumsum(live) - 1, -1), -1)[own]
         share, t = 1.0 / systems.total[0], systems.t[0]
-        s, y_k, delta = systems.s[0], systems.y[0, 0], systems.delta[0]
+        s, y_k, delta = systems.s[0, some], systems.y[0, 0], systems.delta[0][:, some]
         K = systems.K()[0]
+        if len(s) < width:
+            K = K[some].take(np.flatnonzero(some), axis=1)
         n, has_own = len(Z), np.flatnonzero(own >= 0)
         X = np.empty((n + 2, len(s)))
-        np.subtract(Z, systems.centre[0], out=X[:n])
+        np.subtract(Z[:, some], systems.centre[0, some], out=X[:n])
         X[:n] /= s
-        X[n], X[n + 1] = systems.h[0], systems.z[0, 0]
+        X[n], X[n + 1] = systems.h[0, some], systems.z[0, 0, some]
         low = LowRank.of(K, b, float(systems.n.sum()))
         if low is not None and not low.contains(X[:-1]):  # rows that were decayed or imputed
             low = None
@@ -202,14 +205,15 @@ class LeftOut:
         self.scores = (f - self.leverage * y) / (1.0 - self.leverage)
         w = inverses.rotate(w, back=True)
         w = w if low is None else w @ low.L.T
-        coef = w / s
-        self.coef[:, live], self.offset = coef, t - coef @ systems.centre[0]
+        self.coef[:, :width][:, some] = w / s
+        coef = self.coef[:, :width]
+        self.offset = t - coef @ systems.centre[0]
         # E_k[ζ (y − f)]: the mean residual at the mean of the class, and what f has of its scatter.
         classes = np.unique(slot)
         rest = y_k[classes, None] - t - delta[classes] @ w.T
         g = rest[..., None] * delta[classes, None]
         for k, gk in zip(classes.tolist(), g, strict=True):
-            gk -= coef @ systems.C[0, k] / systems.n[0, k] / s
+            gk -= (coef @ systems.C[0, k])[:, some] / systems.n[0, k] / s
         g = g.reshape(-1, len(s))
         g = inverses.rotate(g if low is None else low.coordinates(g)).reshape(*rest.shape, -1)
         solved = inverses.solve(g)
@@ -217,7 +221,7 @@ class LeftOut:
             mine = slot == k
             tilted = pull * (share * r_k - atP @ h)
             self.scores[mine] += omega[mine] * (share * r_k + P[mine] @ atP.T - tilted * tilt[mine])
-            some = mine[has_own]
-            at_j = E[some] @ at.T + tilted * lean[some]
-            rows = has_own[some]
-            self.scores[rows] -= omega[rows] * ratio[some] * at_j
+            marked = mine[has_own]
+            at_j = E[marked] @ at.T + tilted * lean[marked]
+            rows = has_own[marked]
+            self.scores[rows] -= omega[rows] * ratio[marked] * at_j

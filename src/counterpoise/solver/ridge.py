@@ -124,16 +124,13 @@ class RidgeSystems:
         live[0] |= not live.any()
         return live
 
-    def select(self, live: Flags) -> RidgeSystems:
-        """Return the problems of some features."""
-        some = np.flatnonzero(live)
-        C = self.C[..., : some[-1] + 1, : some[-1] + 1]
-        if len(some) < C.shape[-1]:
-            C = C.take(some, axis=-2).take(some, axis=-1)
-        mean, m, s = (one[..., some] for one in (self.mean, self.m, self.s))
-        return RidgeSystems(
-            self.anchor[some], self.intercept, self.n, mean, C, m, s, self.a, self.y
-        )
+    def first(self, width: int) -> RidgeSystems:
+        """Return the problems of the first features, whose arrays are views."""
+        if width == len(self.anchor):
+            return self
+        mean, m, s = (one[..., :width] for one in (self.mean, self.m, self.s))
+        C, anchor = self.C[..., :width, :width], self.anchor[:width]
+        return RidgeSystems(anchor, self.intercept, self.n, mean, C, m, s, self.a, self.y)
 
     def K(self) -> Batch:
         """Return second moments (g, d, d) about the centre, without the ridge; a new array."""
