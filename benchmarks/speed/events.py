@@ -238,29 +238,25 @@ def category_calls(d, categories):
             models[name].learn_one(x, y)
         models[name].predict_one(plain[0])
     for _ in range(REPETITIONS):
-        for call, (predicts, learns) in {
-            "learn_one": (False, True),
-            "predict_one, nothing new": (True, False),
-            "predict_one, then learn_one": (True, True),
+        for call, (method, learns) in {
+            "learn_one": (None, True),
+            "predict_one, nothing new": ("predict_one", False),
+            "predict_one, then learn_one": ("predict_one", True),
+            "predict_proba_one, then learn_one": ("predict_proba_one", True),
         }.items():
             for name, role in roles.items():
                 model, own = copy.deepcopy(models[name]), events if role else plain
+                predict = getattr(model, method or "predict_one")
                 for x in own[:2]:  # the first may choose the ridge
-                    model.predict_one(x)
+                    predict(x)
                 start = time.process_time()
                 for x, y in zip(own[LEARNED_BEFORE:], labels[LEARNED_BEFORE:], strict=True):
-                    if predicts:
-                        model.predict_one(x)
+                    if method:
+                        predict(x)
                     if learns:
                         model.learn_one(x, y)
                 spent = (time.process_time() - start) / MEASURED * 1e6
                 best[call, name] = min(best.get((call, name), np.inf), spent)
-    few = slice(LEARNED_BEFORE, LEARNED_BEFORE + 50)
-    model, start = copy.deepcopy(models["many:10"]), time.process_time()
-    for x, y in zip(events[few], labels[few], strict=True):
-        model.predict_proba_one(x)
-        model.learn_one(x, y)
-    best["predict_proba_one, then learn_one", "many:10"] = (time.process_time() - start) / 50 * 1e6
     return best
 
 
@@ -272,13 +268,11 @@ def category_events():
             with threadpool_limits(1):
                 found = category_calls(d, categories)
             for call in dict.fromkeys(call for call, _ in found):
-                base, fixed, chosen = (
-                    found.get((call, name)) for name in ("without", "many:10", "many")
-                )
+                base, *others = (found[call, name] for name in ("without", "many:10", "many"))
                 rows.append(
                     [f"d = {d}, {categories:,} categories: {call}"]
-                    + [f"{one:.1f}" if one else "" for one in (base, fixed, chosen)]
-                    + [f"{one / base:.2f}" if base else "" for one in (fixed, chosen)]
+                    + [f"{one:.1f}" for one in (base, *others)]
+                    + [f"{one / base:.2f}" for one in others]
                 )
     report.write(
         "events_categories",
@@ -286,8 +280,7 @@ def category_events():
         f"Microseconds of CPU time per event of river's estimator: the mean over {MEASURED:,} "
         f"events after {LEARNED_BEFORE:,}, the best of {REPETITIONS} repetitions in which all "
         "models take a turn. d numbers, 10% minority, one BLAS thread. The mean contains new "
-        "categories, sums over all categories, and with `many` the choices of the ridge. "
-        "`predict_proba_one` solves the whole model again.",
+        "categories, sums over all categories, and with `many` the choices of the ridge.",
         report.table(
             ["call", "without the field", "many:10", "many", "ratio, many:10", "ratio, many"],
             rows,

@@ -73,11 +73,29 @@ def batch_scores(model, events):
     return f if solved.classes.labels[1] == "fraud" else -f
 
 
+def fraud_probabilities(model, events, stream):
+    """Probabilities of the compiled model; None where it has none."""
+    found = [model._open.events.probabilities(x, stream) for x in events]
+    return None if None in found else np.array(found)[:, model._open.labels.index("fraud")]
+
+
+def batch_probabilities(model, events, stream):
+    solved = model._scores(link=True)
+    f = solved.of(np.concatenate([model._row(x)[None] for x in events]))
+    return solved.probabilities(f, stream)[:, solved.classes.labels.tolist().index("fraud")]
+
+
 def assert_as_refitted(model, events, labels, probes, weights=None):
-    expected = batch_scores(refit(model, events, labels, weights), probes)
+    new = refit(model, events, labels, weights)
+    expected = batch_scores(new, probes)
     found = scores(model, probes)
     assert np.abs(found - expected).max() <= TOLERANCE * max(np.abs(expected).max(), 1.0)
     assert np.abs(found - batch_scores(model, probes)).max() <= TOLERANCE
+    for stream in (False, True):
+        p = fraud_probabilities(model, probes, stream)
+        assert (p is None) == (model.class_factors is not None or type(model.class_weight) is dict)
+        if p is not None:
+            assert np.abs(p - batch_probabilities(new, probes, stream)).max() <= TOLERANCE
 
 
 NEW = [{"f0": 3.0, "shop": "never seen"}, {"shop": "shop 3"}, {}, {"unknown": 1.0, "shop": None}]
@@ -142,10 +160,12 @@ def test_long_streams_stay_at_the_solution_and_sum_all_categories_rarely(minorit
     model = learn(start(), events[:50], labels[:50])
     for i in range(50, 6_000):
         if i % every == 0:
-            scores(model, events[i : i + 1])
+            model.predict_proba_one(events[i])
         model.learn_one(events[i], labels[i])
         if i % 500 == 0:
             assert np.abs(scores(model, NEW) - batch_scores(model, NEW)).max() <= TOLERANCE
+            p = fraud_probabilities(model, NEW, True)
+            assert np.abs(p - batch_probabilities(model, NEW, True)).max() <= TOLERANCE
     assert_as_refitted(model, events, labels, [*events[-50:], *NEW])
     assert model._open.events.categories.refreshes < 300
 
@@ -174,7 +194,9 @@ def test_predictions_need_no_solver_for_batches_and_new_categories_none(monkeypa
     monkeypatch.setattr(State, "learn", refuse)
     before = model._state.moments.categories.sizes
     for x, y in zip(events[20:], labels[20:], strict=True):
-        assert model.predict_one(x) in ("fine", "fraud")
+        p = model.predict_proba_one(x)
+        assert model.predict_one(x) == max(p, key=p.get)
+        assert model.predict_stream_proba_one(x).keys() == {"fine", "fraud"}
         model.learn_one(x, y)
     assert model._state.moments.categories.sizes[0] > 2 * before[0]
 

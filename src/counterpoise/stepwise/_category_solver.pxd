@@ -8,8 +8,10 @@ cdef extern from "category_series.h" nogil:
         const double* S
         const double* H
         const double* R
+        const double* P
         double scale
         double q
+        double[2] count
 
 
 cdef class CategorySolver(StepSolver):
@@ -31,7 +33,11 @@ cdef class CategorySolver(StepSolver):
     cdef double[:, :, ::1] old_sums     # (MAX_WAITING, 2, d)
     cdef Py_ssize_t entries             # 2 + d, and more up to a multiple of 4
     cdef double[::1] series, place      # place (d,): what features of the series are relative to
-    cdef double[:, ::1] terms           # (6, entries) of two categories
+    cdef bint has_squares               # whether the sums for the link are kept, too
+    cdef double[::1] products, squares
+    cdef double[2] total_count          # weight of the rows of each class with a category
+    cdef double now, share              # the change t of the last solve, and the common factor
+    cdef double[:, ::1] terms           # (8, entries) of two categories
     cdef double[:, ::1] work            # (5, entries)
     cdef double[2] alpha, first_alpha   # weight of a row of each class, now and in the series
     cdef double[2] y                    # target of each class
@@ -53,6 +59,10 @@ cdef class CategorySolver(StepSolver):
     cdef void sum_categories(self) noexcept nogil
     cdef void keep(self, Py_ssize_t at) noexcept nogil
     cdef void change_series(self) noexcept nogil
+    cdef void add_terms(self, const category_terms* one) noexcept nogil
+    cdef int sum_squares(
+        self, const double* centre, double[:, :, ::1] T, double[:, :, ::1] F
+    ) except -1
     cdef void lay_out_category(
         self, Py_ssize_t at, double* work, category_terms* found
     ) noexcept nogil

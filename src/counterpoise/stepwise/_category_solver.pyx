@@ -25,7 +25,17 @@ cdef extern from "category_series.h" nogil:
         const category_terms* one, const category_terms* two, Py_ssize_t rows, Py_ssize_t width,
         double* B
     )
-    void first_row(const double* B, const double* power, Py_ssize_t width, double* T)
+    void add_squares(
+        const category_terms* one, double alpha, Py_ssize_t rows, Py_ssize_t width, double* J,
+        double* F
+    )
+    void sum_row(const double* B, const double* power, Py_ssize_t width, double* T)
+    void move_origin_of(
+        double* M, Py_ssize_t rows, Py_ssize_t width, const double* f
+    )
+    void subtract_share(
+        const double* A, double a, const double* B, double b, Py_ssize_t count, double* C
+    )
     void subtract_rows(
         const double* B, const double* power, Py_ssize_t width, const double* T, const double* f,
         const double* g, const double* h, const double* k, Py_ssize_t count, double* U,
@@ -53,12 +63,13 @@ cdef class CategorySolver(StepSolver):
         self.entries = (d + 2 + 3) // 4 * 4
         self.series = np.zeros((d + 1) * ORDERS * self.entries)
         self.place = np.zeros(d)
-        self.terms = np.zeros((6, self.entries))
+        self.terms = np.zeros((8, self.entries))
         self.work = np.zeros((5, self.entries))
         self.waiting = np.zeros(MAX_WAITING, dtype=np.intp)
         self.old_count = np.zeros((MAX_WAITING, 2))
         self.old_sums = np.zeros((MAX_WAITING, 2, d))
-        self.is_summed = False
+        self.is_summed = self.has_squares = False
+        self.products = self.squares = self.series[:0]
         self.y[spec.order[0]], self.y[spec.order[1]] = -1.0, 1.0
         self.moments = moments
         self.use(moments.categories)
@@ -105,6 +116,7 @@ cdef class CategorySolver(StepSolver):
             if self.is_summed:
                 self.keep(at)
             self.count[k, at] += omega
+            self.total_count[k] += omega
             for j in range(d):
                 self.sums[k, at, j] += omega * (x[j] - self.origin[j])
         for j in range(d):
@@ -141,8 +153,11 @@ cdef class CategorySolver(StepSolver):
                 &self.old_count[i, 0], 1, &self.old_sums[i, 0, 0], &self.old_sums[i, 1, 0], -1.0,
                 &self.terms[0, 0], &before,
             )
-            self.lay_out_category(at, &self.terms[3, 0], &after)
+            self.lay_out_category(at, &self.terms[4, 0], &after)
             add_categories(&before, &after, self.s.d + 1, self.entries, &self.series[0])
+            if self.has_squares:
+                self.add_terms(&before)
+                self.add_terms(&after)
         self.changes += self.wait_count
         self.wait_count = 0
 
@@ -191,10 +206,17 @@ cdef class CategorySolver(StepSolver):
             return 1.0
         return t if fabs(t) <= MAX_CHANGE else 1.0
 
+    cdef void add_terms(self, const category_terms* one) noexcept nogil:
+        """Add the terms of a category to the sums for the link."""
+        add_squares(
+            one, self.first_alpha[0], self.s.d + 2, self.entries, &self.products[0],
+            &self.squares[0],
+        )
+
     cdef void lay_out_category(
         self, Py_ssize_t at, double* work, category_terms* found
     ) noexcept nogil:
-        """Compute the terms of a category, given workspace of three vectors."""
+        """Compute the terms of a category, given workspace of four vectors."""
         self.lay_out(
             &self.count[0, at], self.count.shape[1], &self.sums[0, at, 0], &self.sums[1, at, 0],
             1.0, work, found,
@@ -210,21 +232,23 @@ cdef class CategorySolver(StepSolver):
         cdef double* S = work
         cdef double* H = S + self.entries
         cdef double* R = H + self.entries
+        cdef double* P = R + self.entries
         n, m = self.first_alpha[0] * count[0], self.first_alpha[1] * count[stride]
         scale = n + m + self.first_ridge
         q = (self.rate[0] * n + self.rate[1] * m + self.first_ridge * self.ridge_rate) / scale
-        S[0], R[0] = n + m, self.rate[0] * n + self.rate[1] * m
+        S[0], R[0], P[0] = n + m, self.rate[0] * n + self.rate[1] * m, n
         S[d + 1] = self.y[0] * n + self.y[1] * m
         R[d + 1] = self.y[0] * self.rate[0] * n + self.y[1] * self.rate[1] * m
         for j in range(d):
             g = self.first_alpha[0] * sums[j] - n * self.place[j]
             h = self.first_alpha[1] * others[j] - m * self.place[j]
-            S[j + 1], R[j + 1] = g + h, self.rate[0] * g + self.rate[1] * h
+            S[j + 1], R[j + 1], P[j + 1] = g + h, self.rate[0] * g + self.rate[1] * h, g
         for j in range(d + 2):
             R[j] -= q * S[j]
             H[j] = R[j] + 0.5 * q * S[j]
-        found.S, found.H, found.R = S, H, R
+        found.S, found.H, found.R, found.P = S, H, R, P
         found.scale, found.q = sign / scale, q
+        found.count[0], found.count[1] = count[0], count[stride]
 
     cdef void sum_categories(self) noexcept nogil:
         """Sum the terms of all categories, of the present weights and about the present centre."""
@@ -247,16 +271,27 @@ cdef class CategorySolver(StepSolver):
             self.rate[0] = self.rate[1] = 0.0
             self.ridge_rate = 1.0
         memset(&self.series[0], 0, self.series.shape[0] * sizeof(double))
+        if self.has_squares:
+            memset(&self.products[0], 0, self.products.shape[0] * sizeof(double))
+            memset(&self.squares[0], 0, self.squares.shape[0] * sizeof(double))
+        self.total_count[0] = self.total_count[1] = 0.0
         for i in range(self.size):
             if self.count[0, i] == 0.0 and self.count[1, i] == 0.0:
                 continue
+            for k in range(2):
+                self.total_count[k] += self.count[k, i]
             if not waits:
                 self.lay_out_category(i, &self.terms[0, 0], &one)
             else:
-                self.lay_out_category(i, &self.terms[3, 0], &two)
+                self.lay_out_category(i, &self.terms[4, 0], &two)
                 add_categories(&one, &two, d + 1, self.entries, &self.series[0])
+                if self.has_squares:
+                    self.add_terms(&one)
+                    self.add_terms(&two)
             waits = not waits
         if waits:
+            if self.has_squares:
+                self.add_terms(&one)
             two = one
             two.scale = 0.0
             add_categories(&one, &two, d + 1, self.entries, &self.series[0])
@@ -293,10 +328,11 @@ cdef class CategorySolver(StepSolver):
         else:
             self.change_series()
         self.unsolved = 0
+        self.now, self.share = now, share
         power[0] = share
         for m in range(1, ORDERS):
             power[m] = power[m - 1] * now
-        first_row(&self.series[0], power, self.entries, T)
+        sum_row(&self.series[0], power, self.entries, T)
         # S = [[a - T_00, -T_0], [-T_0', K - T]] about the old centre, and about the new one
         size = a[0] - T[0]
         if not size > MIN_LEFT * a[0]:
@@ -317,6 +353,56 @@ cdef class CategorySolver(StepSolver):
         for i in range(d):
             if not U[i * self.width + i] + self.b * self.v[i] > self.delta[i]:
                 return 1
+        return 0
+
+    cdef int sum_squares(
+        self, const double* centre, double[:, :, ::1] T, double[:, :, ::1] F
+    ) except -1:
+        """Sum what the link needs, about a centre relative to the anchor, after a solve.
+
+        T (3, 2 + d, .) becomes the sum of Q W' over all categories, and of Q W' of each class. F
+        (2, 2 + d, .) becomes the sum of n WW' of each class, where W = Q/D of a category.
+        """
+        import numpy as np
+
+        cdef Py_ssize_t d = self.s.d, i, j, k, m, width = self.entries
+        cdef double[ORDERS] power, shared
+        if not self.has_squares:
+            self.products = np.zeros((d + 1) * ORDERS * width)
+            self.squares = np.zeros((d + 2) * 2 * ORDERS * width)
+            self.has_squares = True
+            self.sum_categories()
+            self.now, self.share = 0.0, 1.0
+        power[0], shared[0] = 1.0, self.share
+        for m in range(1, ORDERS):
+            power[m], shared[m] = power[m - 1] * self.now, shared[m - 1] * self.now
+        for i in range(d + 2):
+            if i <= d:
+                sum_row(&self.series[i * ORDERS * width], shared, width, &T[0, i, 0])
+                sum_row(&self.products[i * ORDERS * width], power, width, &T[1, i, 0])
+            for k in range(2):
+                m = (2 * i + k) * ORDERS * width
+                sum_row(&self.squares[m], power, width, &F[k, i, 0])
+        for i in range(d + 2):
+            for j in range(i):
+                if i <= d:
+                    T[0, i, j] = T[0, j, i]
+                F[0, i, j], F[1, i, j] = F[0, j, i], F[1, j, i]
+        for i in range(d):
+            self.work[1, i + 1] = centre[i] + (self.anchor[i] - self.origin[i]) - self.place[i]
+        self.work[1, 0] = self.work[1, d + 1] = 0.0
+        for k in range(2):
+            move_origin_of(&T[k, 0, 0], d + 1, width, &self.work[1, 0])
+            move_origin_of(&F[k, 0, 0], d + 2, width, &self.work[1, 0])
+        subtract_share(
+            &T[0, 0, 0], self.alpha[0], &T[1, 0, 0], self.alpha[1], (d + 1) * width, &T[2, 0, 0]
+        )
+        for j in range(d + 2):  # targets times weights
+            for k in range(2):
+                T[1 + k, d + 1, j] = self.y[k] * T[1 + k, 0, j]
+            T[0, d + 1, j] = (
+                self.alpha[0] * T[1, d + 1, j] + self.alpha[1] * T[2, d + 1, j]
+            )
         return 0
 
     cdef void score_origin(self, const double* coef, double offset) noexcept nogil:

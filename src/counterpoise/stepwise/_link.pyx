@@ -52,6 +52,8 @@ cdef class EventLink:
         self.p, self.q, self.h, self.n, self.pi, self.evidence = np.zeros((6, c))
         self.shift, self.frequency = np.zeros((2, c))
         self.tiny, self.centre, self.y = np.zeros((3, d))
+        self.effect = np.zeros(c)
+        self.penalty = 0.0
         self.prior, self.g, self.wg, self.wgg, self.r = np.zeros((5, pairs * self.nodes))
         self.sums[0] = np.sum(mass)
         self.sums[1] = np.dot(mass, at)
@@ -88,6 +90,7 @@ cdef class EventLink:
         for i in range(c):
             for j in range(d):
                 self.delta[i, j] = s.mean[s.spec.order[i], j] - self.centre[j]
+        self.offset = offset[0]
         if self.leverages():
             return 1
         self.products()
@@ -97,6 +100,7 @@ cdef class EventLink:
         for i in range(c):
             for j in range(c):
                 self.G[i, j] = inner(&self.delta[i, 0], &self.A[j, 0], d)
+                self.G[i, j] += self.effect[i] * (j - 0.5)
         for i in range(c):
             square += self.shared[i, i]
             product += self.G[i, i]
@@ -111,6 +115,7 @@ cdef class EventLink:
                 middle += self.A[i, j] / c
             for i in range(c):
                 square += rate * s.v[j] * (self.A[i, j] - middle) * (self.A[i, j] - middle)
+        square += self.penalty
         if product > 0.0 and square > 0.0:
             unit = square / product
         for i in range(c):
@@ -145,7 +150,7 @@ cdef class EventLink:
         # One score for two classes: odds are even half-way between their means.
         self.middle = offset[0]
         for i in range(c):
-            self.middle += 0.5 * inner(&s.mean[i, 0], &coef[0, 0], d)
+            self.middle += 0.5 * (inner(&s.mean[i, 0], &coef[0, 0], d) + self.effect[i])
         return 0
 
     cdef int leverages(self) noexcept:
@@ -189,8 +194,7 @@ cdef class EventLink:
         for i in range(c):
             k = s.spec.order[i]
             if s.problems == 1:  # A_1 = -A_0
-                symmetric_times(s.s.C + k * s.s.size, d, s.s.stride, &self.A[0, 0], &self.y[0])
-                own = inner(&self.A[0, 0], &self.y[0], d) / s.n[k]
+                own = self.variance(k)
                 for j in range(c):
                     for l in range(c):
                         self.M[j, l] = own if j == l else -own
@@ -207,6 +211,12 @@ cdef class EventLink:
             for j in range(c):
                 own = self.shared[j, j] + self.shared[i, i] - 2.0 * self.shared[i, j]
                 self.v[i, j] = max(self.v[i, j] + own / self.n[i], 0.0)
+
+    cdef double variance(self, Py_ssize_t k) noexcept:
+        """Return the variance within class k of half the only score."""
+        cdef StepSolver s = self.scorer
+        symmetric_times(s.s.C + k * s.s.size, self.d, s.s.stride, &self.A[0, 0], &self.y[0])
+        return inner(&self.A[0, 0], &self.y[0], self.d) / s.n[k]
 
     cdef void compute_slope(self, bint stream) noexcept:
         """Compute the slope of balanced or of stream probabilities."""

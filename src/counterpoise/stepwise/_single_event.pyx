@@ -8,6 +8,7 @@ from libc.string cimport memcpy, memset
 
 from counterpoise.moments._downdate cimport RowDowndate, relative_error
 from counterpoise.moments._moments cimport decay
+from counterpoise.stepwise._category_link cimport CategoryLink
 from counterpoise.stepwise._category_solver cimport CategorySolver
 from counterpoise.stepwise._link cimport EventLink
 from counterpoise.stepwise._refine cimport RefinedSolver
@@ -388,14 +389,13 @@ cdef class Events:
         self.fill(row)
         if self.scorer.spec.pooled_rows >= 0.0 or self.scorer.c > MAX_CLASSES_CACHED:
             return None
-        if self.categories is not None:
-            return None
         if self.score():
             return None
         if self.linked is None:
             from counterpoise.solver.link import nodes
 
-            self.linked = EventLink(self.scorer, *nodes())
+            kind = EventLink if self.categories is None else CategoryLink
+            self.linked = kind(self.scorer, *nodes())
         if self.unlinked:
             if self.linked.update(self.coef, self.offset):
                 return None

@@ -4,7 +4,10 @@
 
        QQ'/(D (1 + q t)) = (SS' + t (SH' + HS') + sum_m t^m (-q)^(m - 2) RR')/D,   m = 2, 3, ...
 
-   where H = R + q/2 S. Row i of the upper triangle of all orders stands at B + i ORDERS width. */
+   where H = R + q/2 S. Row i of the upper triangle of all orders stands at B + i ORDERS width.
+
+   The link also needs sums of p W' and of n WW', where W = Q/(D (1 + q t)), p are the sums of one
+   class and n the weight of each. With V = S + R t/(1 + q t), these are pV'/D and n VV'/D^2. */
 
 #ifndef COUNTERPOISE_CATEGORY_SERIES_H
 #define COUNTERPOISE_CATEGORY_SERIES_H
@@ -15,8 +18,8 @@ enum { ORDERS = 8 };
 
 /* What one category adds: its vectors of `width` entries, a multiple of 4, and 1/D with a sign. */
 typedef struct {
-    const double *S, *H, *R;
-    double scale, q;
+    const double *S, *H, *R, *P;
+    double scale, q, count[2]; /* P: the sums of class 0 times its weight; count: n of each class */
 } category_terms;
 
 /* Add two categories to the first `rows` rows of all orders. */
@@ -49,8 +52,51 @@ ANY_ORDER ONE_PER_CPU static void add_categories(
     }
 }
 
-/* T[j] = sum_m power[m] B[0][m][j], the first row of the sum. */
-ANY_ORDER ONE_PER_CPU static void first_row(
+/* Add the terms of one category: to J those of pV'/D, all of the first `rows` - 1 rows, and to F those
+   of n VV'/D^2, the upper triangle of `rows` rows for each class. */
+ANY_ORDER ONE_PER_CPU static void add_squares(
+    const category_terms *one, double alpha, ptrdiff_t rows, ptrdiff_t width, double *restrict J,
+    double *restrict F)
+{
+    const double *restrict S = one->S, *restrict R = one->R;
+    const double q = -one->q, each = fabs(one->scale) * one->scale;
+    double power[ORDERS];
+    power[0] = 1.0;
+    for (int m = 1; m < ORDERS; m++)
+        power[m] = power[m - 1] * q;
+    for (ptrdiff_t i = 0; i + 1 < rows; i++) {
+        const double p = one->P[i] * one->scale / alpha;
+        double *restrict row = J + i * ORDERS * width;
+        for (ptrdiff_t j = 0; j < width; j++)
+            row[j] += p * S[j];
+        for (int m = 1; m < ORDERS; m++) {
+            const double f = p * power[m - 1];
+            for (ptrdiff_t j = 0; j < width; j++)
+                row[m * width + j] += f * R[j];
+        }
+    }
+    for (ptrdiff_t i = 0; i < rows; i++) {
+        const ptrdiff_t first = i / 4 * 4;
+        double *restrict row = F + i * 2 * ORDERS * width;
+        for (int k = 0; k < 2; k++) {
+            const double n = each * one->count[k], s = n * S[i], r = n * R[i];
+            if (n == 0.0)
+                continue;
+            double *restrict own = row + k * ORDERS * width;
+            for (ptrdiff_t j = first; j < width; j++)
+                own[j] += s * S[j];
+            for (int m = 1; m < ORDERS; m++) {
+                const double f = power[m - 1], g = m > 1 ? (m - 1) * power[m - 2] : 0.0;
+                const double a = f * r, b = f * s + g * r;
+                for (ptrdiff_t j = first; j < width; j++)
+                    own[m * width + j] += a * S[j] + b * R[j];
+            }
+        }
+    }
+}
+
+/* T[j] = sum_m power[m] B[m][j], one row of a sum. */
+ANY_ORDER ONE_PER_CPU static void sum_row(
     const double *restrict B, const double *restrict power, ptrdiff_t width, double *restrict T)
 {
     for (ptrdiff_t j = 0; j < width; j++) {
@@ -59,6 +105,34 @@ ANY_ORDER ONE_PER_CPU static void first_row(
             sum += power[m] * B[m * width + j];
         T[j] = sum;
     }
+}
+
+/* Make features of the rows and columns of M relative to another origin, moved by f, of which
+   the first entry and all after the features are 0. */
+ANY_ORDER ONE_PER_CPU static void move_origin_of(
+    double *restrict M, ptrdiff_t rows, ptrdiff_t width, const double *restrict f)
+{
+    for (ptrdiff_t i = 0; i < rows; i++) {
+        double *restrict row = M + i * width;
+        const double first = row[0];
+        for (ptrdiff_t j = 0; j < width; j++)
+            row[j] -= f[j] * first;
+    }
+    for (ptrdiff_t i = 1; i < rows; i++) {
+        double *restrict row = M + i * width;
+        for (ptrdiff_t j = 0; j < width; j++)
+            row[j] -= f[i] * M[j];
+    }
+}
+
+/* C = (A - a B)/b of `count` numbers. */
+ANY_ORDER ONE_PER_CPU static void subtract_share(
+    const double *restrict A, double a, const double *restrict B, double b, ptrdiff_t count,
+    double *restrict C)
+{
+    const double inverse = 1.0 / b;
+    for (ptrdiff_t j = 0; j < count; j++)
+        C[j] = (A[j] - a * B[j]) * inverse;
 }
 
 /* U -= the other rows of the sum, from entry i of row i, about another origin:

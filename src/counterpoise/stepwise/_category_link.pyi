@@ -1,0 +1,3 @@
+from counterpoise.stepwise._link import EventLink
+
+class CategoryLink(EventLink): ...
