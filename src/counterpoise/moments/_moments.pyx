@@ -5,6 +5,8 @@
 Arrays are float64, finite and C-ordered. State comes last and changes. No signal interrupts a call.
 """
 
+import numpy as np
+
 from libc.math cimport fabs, frexp, ldexp, rint, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
@@ -23,10 +25,6 @@ cdef extern from "kernels.h" nogil:
     uint64_t bits_of(double x)
     uint64_t fold_bits(uint64_t bits)
     uint64_t ticket(double w)
-    void add_product_row(
-        double* row, Py_ssize_t d, double* products, double u_i, const double* u, double delta_i,
-        const double* delta
-    )
     void hash_row(
         const double* x, Py_ssize_t d, uint64_t t, uint64_t* plain, uint64_t* mixed
     )
@@ -82,8 +80,6 @@ def describe_nonzero(moments):
 
     Without such values, all are 0. Of values with a 0 in almost no row, 0 is one.
     """
-    import numpy as np
-
     cdef const double[::1] n = moments.n, anchor = moments.anchor
     cdef const double[:, ::1] means = moments.mean
     cdef const double[:, :, ::1] nonconstant = moments.nonconstant_weight
@@ -190,53 +186,6 @@ def fill_moments(
                 C_out[k, j, a] += shift[0, p] * C_out[k, j, b]
 
 
-cdef struct SparseProducts:
-    const double* data       # CSR rows R
-    const Py_ssize_t* at
-    const Py_ssize_t* start
-    const double* column     # the same as CSC columns
-    const Py_ssize_t* row
-    const Py_ssize_t* first
-    const double* u
-    double* sums             # (d,) workspace of zeros
-
-
-cdef SparseProducts products_of(part, double[::1] work) except *:
-    """Return pointers to the arrays of products, which must outlive it."""
-    cdef SparseProducts p
-    cdef const double[::1] data = part.data, column = part.column, u = part.u
-    cdef const Py_ssize_t[::1] at = part.at, start = part.start, row = part.row, first = part.first
-    p.data, p.column, p.u, p.sums = &data[0], &column[0], &u[0], &work[0]
-    p.at, p.start, p.row, p.first = &at[0], &start[0], &row[0], &first[0]
-    return p
-
-
-cdef void add_products_of_rows(
-    const SparseProducts* p, const double* delta, Py_ssize_t d, double* C, Py_ssize_t stride
-) noexcept nogil:
-    """Add R'R - uu' + delta delta' to C in one pass, equal on both sides of the diagonal."""
-    cdef Py_ssize_t i, a, b
-    cdef double value
-    for i in range(d):
-        for a in range(p.first[i], p.first[i + 1]):
-            value = p.column[a]
-            for b in range(p.start[p.row[a]], p.start[p.row[a] + 1]):
-                p.sums[p.at[b]] += value * p.data[b]
-        if p.first[i] < p.first[i + 1] or p.u[i] != 0.0 or delta[i] != 0.0:
-            add_product_row(C + i * stride, d, p.sums, p.u[i], p.u, delta[i], delta)
-
-
-def add_sparse(part, double[:, :] C):
-    """Add the products of CSR rows about their mean to C."""
-    import numpy as np
-
-    cdef Py_ssize_t d = C.shape[0]
-    cdef double[:, ::1] work = np.zeros((2, d))
-    cdef SparseProducts p = products_of(part, work[0])
-    with nogil:
-        add_products_of_rows(&p, &work[1, 0], d, &C[0, 0], C.strides[0] // sizeof(double))
-
-
 cdef void decay_class(MomentsView* s, Py_ssize_t k, double keep) noexcept nogil:
     """Multiply the weights and the scatter of a class, but not its true weight."""
     cdef Py_ssize_t i, j
@@ -253,11 +202,12 @@ cdef void decay_class(MomentsView* s, Py_ssize_t k, double keep) noexcept nogil:
 
 cdef void add_class(
     MomentsView* s, Py_ssize_t k, const MomentsView* b, Py_ssize_t l, double* about,
-    const SparseProducts* part
+    const double* squares, const double* u
 ) noexcept nogil:
     """Add class l of b to class k by Chan's formulae; ``about`` is workspace for its mean.
 
-    Where there is a ``part``, its products are the scatter of b.
+    With ``squares`` the scatter of b is given by products: those of each feature with itself are
+    squares - u**2, and only they are added.
     """
     cdef Py_ssize_t d = s.d, i, j, hashes = 2 * (d + 1)
     cdef double n_a = s.n[k], n_b = b.n[l], n = n_a, root
@@ -280,7 +230,7 @@ cdef void add_class(
         for i in range(d):
             mean[i] = about[i]
             s.delta[i] = 0.0
-            if part == NULL:
+            if squares == NULL:
                 for j in range(i + 1):
                     C[i * s.stride + j] = C_b[i * b.stride + j]
     else:
@@ -294,14 +244,15 @@ cdef void add_class(
             else:
                 mean[j] = about[j] - s.delta[j] * (n_a / n)
             s.delta[j] *= root
-        if part == NULL:
+        if squares == NULL:
             for i in range(d):
                 for j in range(i + 1):
                     C[i * s.stride + j] += C_b[i * b.stride + j] + s.delta[i] * s.delta[j]
-    if part == NULL:
+    if squares == NULL:
         mirror(C, s.stride, d)
     else:
-        add_products_of_rows(part, s.delta, d, C, s.stride)
+        for i in range(d):
+            C[i * (s.stride + 1)] += (squares[i] - u[i] * u[i]) + s.delta[i] * s.delta[i]
     for i in range(2 * d):
         s.nonconstant_weight[k * 2 * d + i] += b.nonconstant_weight[l * 2 * d + i]
     for i in range(d):
@@ -375,13 +326,17 @@ cdef void update_anchor(MomentsView* s, const MomentsView* b, Py_ssize_t j) noex
 
 cdef MomentsView view(moments) except *:
     """Return pointers to the arrays of moments, which must outlive it."""
+    return view_with(moments, moments.C)
+
+
+cdef MomentsView view_with(moments, const double[:, :, :] C) except *:
+    """Return pointers to the arrays of moments, and to these scatters."""
     cdef MomentsView s
     cdef const double[::1] anchor = moments.anchor, n = moments.n, N = moments.N
     cdef const double[::1] remainder = moments.weight_remainder, stream = moments.stream
     cdef const double[::1] min_row_weight = moments.min_row_weight
     cdef const double[:, ::1] mean = moments.mean, max_scatter = moments.max_scatter
     cdef const double[:, :, ::1] nonconstant = moments.nonconstant_weight, removed = moments.removed
-    cdef const double[:, :, :] C = moments.C
     cdef const uint64_t[:, :, ::1] row_hashes = moments.row_hashes
     s.c, s.d, s.delta = n.shape[0], anchor.shape[0], NULL
     s.stride, s.size = C.strides[1] // sizeof(double), C.strides[0] // sizeof(double)
@@ -416,7 +371,7 @@ def add(
     With None for ``keep`` nothing decays by rows. All classes of a first decay by ``share``, by
     time, with their true weights; a class of almost no weight is then empty. ``change`` are new
     moments of categories. Last, the holder gets ``state``: a signal finds all of it, or nothing.
-    The scatters of a ``SparseChunk`` are those of its parts.
+    The products of a ``SparseChunk`` become pending in a, except for the diagonals.
     """
     cdef const double[::1] when_b = b.when, clipped_b = b.clipped
     cdef double[::1] when = a.when, clipped = a.clipped, before
@@ -424,18 +379,16 @@ def add(
     cdef Py_ssize_t j, k, i
     cdef double arrived = 0.0, left
     cdef bint decays = keep is not None
-    cdef MomentsView s = view(a), other = view(b)
-    cdef double[::1] work = a.anchor.copy()
-    cdef list parts = getattr(b, "parts", None)
-    held = bytearray(max(slot.shape[0], 1) * sizeof(SparseProducts))
-    cdef SparseProducts* products = <SparseProducts*> <char*> held
-    cdef bint is_sparse = parts is not None
-    s.delta = &scratch[0]
-    work[:] = 0.0
+    cdef bint is_sparse = getattr(b, "parts", None) is not None
+    cdef MomentsView s = view_with(a, a.unfinished_C if is_sparse else a.C), other = view(b)
+    cdef const double[:, ::1] squares = b.squares if is_sparse else None
+    cdef const double[:, ::1] u = b.u if is_sparse else None
+    cdef list pending = []
+    delta_of = np.empty((slot.shape[0] if is_sparse else 0, s.d))
+    cdef double[:, ::1] deltas = delta_of
     if is_sparse:
-        for j in range(slot.shape[0]):
-            if parts[j] is not None:
-                products[j] = products_of(parts[j], work)
+        pending = [(slot[j], b.parts[j], delta_of[j]) for j in range(slot.shape[0]) if b.n[j] > 0.0]
+    s.delta = &scratch[0]
     if share != 1.0:
         decay(a, share)
     before = a.stream.copy()
@@ -456,10 +409,13 @@ def add(
         for i in range(s.d):
             update_anchor(&s, &other, i)
         for j in range(slot.shape[0]):
-            if other.n[j] > 0.0:
-                add_class(
-                    &s, slot[j], &other, j, &about[0], &products[j] if is_sparse else NULL
-                )
+            if other.n[j] > 0.0 and is_sparse:
+                s.delta = &deltas[j, 0]
+                add_class(&s, slot[j], &other, j, &about[0], &squares[j, 0], &u[j, 0])
+            elif other.n[j] > 0.0:
+                add_class(&s, slot[j], &other, j, &about[0], NULL, NULL)
+    if is_sparse:
+        a.pending.extend(pending)
     if change is not None:
         add_columns(change[1])
         a.categories = change[0]

@@ -15,7 +15,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix, Rows, Vector
-from counterpoise.moments._moments import add_sparse, best_anchors, hash_sparse, weigh
+from counterpoise.moments._moments import best_anchors, hash_sparse, weigh
+from counterpoise.moments._sparse import add_products
 from counterpoise.moments._sums import gather, recentre, sum_about, workspace_size
 from counterpoise.moments.downdate import UNTRACKED_HASH
 
@@ -157,12 +158,13 @@ def sparse(
             X.toarray(), np.arange(len(rows)), weight, anchor, mean, C, nonconstant_weight, None
         )
     n, part = _products(X, weight, anchor, mean, nonconstant_weight)
-    add_sparse(part, C)
+    add_products([(0, part, np.zeros(X.shape[1]))], C[None])
+    np.fill_diagonal(C, part.squares - part.u**2)
     return n
 
 
 class Products(NamedTuple):
-    """Weighted CSR rows R (m, d) of one class, also by column, whose scatter is RᵀR − uuᵀ."""
+    """Weighted, sorted CSR rows R (m, d) of one class, also by column, with scatter RᵀR − uuᵀ."""
 
     data: Vector
     at: NDArray[np.intp]
@@ -173,9 +175,14 @@ class Products(NamedTuple):
     u: Vector
 
     @property
-    def diagonal(self) -> Vector:
-        """Diagonal (d,) of the scatter."""
-        return np.asarray(np.bincount(self.at, self.data**2, len(self.u)) - self.u**2)
+    def squares(self) -> Vector:
+        """Diagonal (d,) of RᵀR."""
+        return np.asarray(np.bincount(self.at, self.data**2, len(self.u)), dtype=np.float64)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all arrays."""
+        return sum(one.nbytes for one in self)
 
 
 def _products(
@@ -205,6 +212,7 @@ def _products(
     mu = np.bincount(X.indices, by_entry * X.data, d) / n
     mean += mu
     R = sp.csr_array((X.data * np.sqrt(by_entry), X.indices, X.indptr), X.shape)
+    R = R if R.has_sorted_indices else R.sorted_indices()
     columns = R.tocsc()
     places = (R.indices, R.indptr, columns.indices, columns.indptr)
     at, start, row, first = (one.astype(np.intp, copy=False) for one in places)
@@ -223,7 +231,8 @@ def fill_parts(result: Any, X: Any, rows_of: list[NDArray[np.intp]], given: Vect
         result.n[k], result.parts[k] = _products(part, w, *sums)
         result.N[k] = result.n[k]
         result.weight_remainder[k], result.min_row_weight[k] = weigh(rows, weight, result.n[k])
-        result.diagonal[k] = result.parts[k].diagonal
+        result.u[k], result.squares[k] = result.parts[k].u, result.parts[k].squares
+        result.diagonal[k] = result.squares[k] - result.u[k] ** 2
         result.max_scatter[k] = np.maximum(result.diagonal[k], 0.0)
     result.stream[:] = result.N.sum()
     if X.shape[0] > MAX_ROWS_WITHOUT_ANCHOR:

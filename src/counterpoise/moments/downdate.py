@@ -93,8 +93,9 @@ def is_indefinite(moments: Moments, k: int) -> bool:
     """Return whether the scatter of a class is indefinite, by more than rounding."""
     C, max_scatter, n, d = moments.C[k], moments.max_scatter[k], moments.n[k], len(moments.anchor)
     # Rounding errors of the diagonal: a share of the largest scatter so far and, where nothing
-    # varies, the rounding of the values themselves.
-    value = np.abs(moments.anchor) + np.abs(moments.mean[k])
+    # varies, the rounding of the values themselves. An anchor may have been a value of any class.
+    spread = np.sqrt(moments.max_scatter / np.maximum(moments.n, 1e-300)[:, None])
+    value = np.abs(moments.anchor) + (np.abs(moments.mean) + spread).max(axis=0)
     rounding = PSD_RTOL * d * max_scatter + n * (1e6 * EPS * value) ** 2 + 1e-290
     off, begun = moments.removed[k]
     if off.any():  # and what removals did to the means

@@ -326,17 +326,6 @@ ONE_PER_CPU static void rank_one(
     }
 }
 
-/* row += (products - u_i u) + delta_i delta, and products = 0. */
-ONE_PER_CPU static void add_product_row(
-    double *restrict row, ptrdiff_t d, double *restrict products, double u_i,
-    const double *restrict u, double delta_i, const double *restrict delta)
-{
-    for (ptrdiff_t j = 0; j < d; j++) {
-        row[j] += (products[j] - u_i * u[j]) + delta_i * delta[j];
-        products[j] = 0.0;
-    }
-}
-
 /* Gaussian elimination of a symmetric positive definite K, of which the upper triangle stands in
    the first d columns of U, with right-hand sides in the others up to `width`, a multiple of 4.
    Afterwards a'K^-1 b = sum_i U[i][a] U[i][b] / U[i][i]. Four rows at a time, of which the columns

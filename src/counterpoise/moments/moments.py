@@ -20,10 +20,13 @@ from counterpoise.moments import accumulate as class_rows
 from counterpoise.moments import downdate
 from counterpoise.moments._moments import MIN_DECAYED_CLASS_WEIGHT, add
 from counterpoise.moments._moments import decay as reduce_weights
+from counterpoise.moments._sparse import add_products
 from counterpoise.moments.categories import CategoryMoments
 from counterpoise.moments.decay import NO_DECAY, NO_TIMESTAMP, Decay, HalfLife
 
 EPS = downdate.EPS
+MAX_PENDING_CHUNKS, MAX_PENDING_BYTES = 16, 1 << 26
+PendingProducts = tuple[int, class_rows.Products, Vector]  # class, and distance of its means
 MIN_DECAYED_WEIGHT = 2.0**-900  # of a row that decayed by time: one with less is ignored
 
 
@@ -92,7 +95,6 @@ class Moments:
     stream: Vector
     anchor: Vector
     mean: Matrix
-    C: NDArray[np.float64]
     max_scatter: Matrix
     removed: NDArray[np.float64]
     nonconstant_weight: NDArray[np.float64]
@@ -100,9 +102,23 @@ class Moments:
     when: Vector
     clipped: Vector
 
-    ARRAYS = tuple(sorted(__annotations__))
-    __slots__ = (*ARRAYS, "categories")
+    __slots__ = (*__annotations__, "categories", "pending", "unfinished_C")
+    ARRAYS = tuple(sorted((*__annotations__, "C")))
+    VALUES = (*ARRAYS, "categories")
     categories: CategoryMoments | None
+    pending: list[PendingProducts]  # of CSR rows, which are in no scatter yet
+    unfinished_C: NDArray[np.float64]  # the scatters without them, except for the diagonals
+
+    @property
+    def C(self) -> NDArray[np.float64]:
+        """Scatters, with all products that were pending."""
+        if self.pending:
+            add_products(self.pending, self.unfinished_C)
+        return self.unfinished_C
+
+    @C.setter
+    def C(self, scatters: NDArray[np.float64]) -> None:
+        self.unfinished_C, self.pending = scatters, []
 
     def __init__(self, labels: Labels, anchor: Vector) -> None:
         """Moments of no rows of these classes, about this anchor."""
@@ -216,7 +232,7 @@ class Moments:
         from counterpoise.moments.resize import with_labels
 
         grown = with_labels(self, other.labels)
-        names = () if grown is self else Moments.__slots__
+        names = () if grown is self else Moments.VALUES
         after = {name: getattr(grown, name) for name in names}
         add(*grown.add_arguments(other, decay, self, after))
         return self
@@ -229,6 +245,8 @@ class Moments:
         Its labels have slots. The holder gets the attributes in ``state`` in the same step.
         """
         self._check_compatible(other)
+        if isinstance(other, SparseChunk) and self._has_many_pending:
+            assert self.C is not None  # one pass over the scatters takes longer than the products
         keep, share = None, 1.0
         if decay.is_active:
             share, late = decay.time_factors(float(self.when[0]), float(other.when[0]))
@@ -252,6 +270,12 @@ class Moments:
         if "categories" in state:  # the holder gets those with the sample
             state = {**state, "categories": change[0]}
         return slot, keep, share, other, self, holder, state, change
+
+    @property
+    def _has_many_pending(self) -> bool:
+        """True if the products that are pending should be added to the scatters."""
+        size = sum(part.size + delta.nbytes for _, part, delta in self.pending)
+        return len(self.pending) >= MAX_PENDING_CHUNKS * len(self.n) or size >= MAX_PENDING_BYTES
 
     def __sub__(self, other: Moments) -> Moments:
         """Return the moments without the rows of another sample."""
@@ -301,7 +325,7 @@ class Moments:
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """Return the attributes; pickle protocols 0 and 1 do not read slots by themselves."""
-        return None, {name: getattr(self, name) for name in Moments.__slots__}
+        return None, {name: getattr(self, name) for name in Moments.VALUES}
 
     def _check_compatible(self, other: Moments) -> None:
         if len(self.anchor) != len(other.anchor):
@@ -325,12 +349,13 @@ def class_factors(moments: Moments, share: float) -> Vector:
 class SparseChunk(Moments):
     """Moments of CSR rows, to be added: the rows are parts, and C has its diagonals alone."""
 
-    __slots__ = ("diagonal", "parts")
+    __slots__ = ("diagonal", "parts", "squares", "u")
 
     def __init__(self, labels: Labels, anchor: Vector) -> None:
         super().__init__(labels, anchor)
         (c, d), size = self.mean.shape, self.mean.itemsize
-        self.diagonal, self.parts = np.zeros((c, d)), [None] * c
+        self.diagonal, self.squares, self.u = np.zeros((3, c, d))
+        self.parts = [None] * c
         self.C = as_strided(self.diagonal, (c, d, d), (d * size, 0, size))
 
     @classmethod

@@ -83,7 +83,7 @@ class ImputedMoments:
     def of(cls, fill: MeanImputation, raw: Moments) -> ImputedMoments:
         """Return imputed moments; the raw ones stay as they are."""
         moments = object.__new__(Moments)
-        for name in Moments.__slots__:
+        for name in Moments.VALUES:
             setattr(moments, name, getattr(raw, name))
         moments.anchor, moments.mean = raw.anchor.copy(), raw.mean.copy()
         moments.C = np.empty(raw.C.shape)
