@@ -10,10 +10,14 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two workers on two cores: more threads of BLAS only wait for each other, spinning.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: demo test quick compiled check docs site-check sdist wheel sdist-test wheel-test wheels portable lowest bench asv prove paper clean
+.PHONY: demo demo-serve test quick compiled check docs site-check sdist wheel sdist-test wheel-test wheels portable lowest bench asv prove paper clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/counterpoise benchmark --demo --report benchmark.html
+
+# Payments and delayed labels for two minutes; the page is at the address that it prints.
+demo-serve: $(VENV)/installed-demo
+	$(PY) examples/serve/demo.py --seconds 120
 
 # More workers than cores, for the time in which Spark and programs that tests wait for leave one idle.
 test: check compiled

@@ -14,87 +14,30 @@ import threading
 import time
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from builders import assert_close
 from fork_server import MAIN
+from services import START, events, labels, rows_of, running, service, write_model
 
 from counterpoise import EventStore, TableClassifier
 from counterpoise.errors import DataError
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.serve import Client, ServiceError, new_token
 from counterpoise.serve.app import Limits
-from counterpoise.serve.server import ServerSettings, serve_file, serve_store
+from counterpoise.serve.server import ServerSettings, serve_file
 from counterpoise.serve.tokens import Tokens
 from counterpoise.tables.alerts import Threshold
 from counterpoise.tables.event_store import PredictionSettings
 from counterpoise.tables.model import TableModel
 
-START = 120
 COMMAND = [sys.executable, "-c", MAIN]
-
-
-def rows_of(first, n):
-    """Labeled events with ids from a number on."""
-    rng = np.random.default_rng(first)
-    y = rng.random(n) < 0.3
-    return [
-        {
-            "id": f"p{first + i}",
-            "shop": f"s{rng.integers(4)}",
-            "amount": round(float(rng.standard_normal() + 2 * y[i]), 4),
-            "y": "yes" if y[i] else "no",
-        }
-        for i in range(n)
-    ]
-
-
-def events(rows):
-    return [{name: value for name, value in row.items() if name != "y"} for row in rows]
-
-
-def labels(rows):
-    return [{"id": row["id"], "y": row["y"]} for row in rows]
 
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    frame = pd.DataFrame(rows_of(10_000, START)).drop(columns="id")
-    TableClassifier().fit(frame, "y").save("m")
-    return str(tmp_path / "m")
-
-
-@contextlib.contextmanager
-def running(serve, *arguments):
-    """A service in a thread of this process; yields its address."""
-    ready, found = threading.Event(), []
-
-    def on_start(server, address):
-        found.extend([server, address])
-        ready.set()
-
-    thread = threading.Thread(target=serve, args=(*arguments, on_start))
-    thread.start()
-    try:
-        assert ready.wait(60)
-        yield found[1]
-    finally:
-        if found:
-            found[0].should_exit = True
-        thread.join(60)
-        assert not thread.is_alive()
-
-
-@contextlib.contextmanager
-def service(path, keep=False, **options):
-    """A service of a model; yields a client."""
-    store = EventStore(path, id="id", keep=keep)
-    settings = ServerSettings(port=0, audit=f"{path}.audit", **options)
-    with running(serve_store, store, settings) as address, Client(address) as client:
-        client.address = address
-        yield client
+    return write_model(tmp_path)
 
 
 def send(client, method, path, body=None, **headers):
@@ -472,3 +415,47 @@ def test_wrong_options_are_errors(path, run):
     ):
         with pytest.raises(DataError, match=message):
             Tokens([line])
+
+
+@pytest.mark.slow
+def test_the_stream_of_the_page_has_its_numbers(path):
+    rows = rows_of(0, 40)
+    with service(path) as client:
+        client.predict(events(rows))
+        client.label(labels(rows[:30]))
+        host = client.address.removeprefix("http://")
+        with contextlib.closing(http.client.HTTPConnection(host, timeout=30)) as connection:
+            connection.request("GET", "/live")
+            response = connection.getresponse()
+            assert response.getheader("content-type") == "text/event-stream"
+            found = []
+            while len(found) < 2:
+                line = response.readline()
+                assert line, "the stream has ended"
+                if line.startswith(b"data: "):
+                    found.append(json.loads(line[6:]))
+        shown = found[-1]
+        assert (shown["pending"], shown["learned"]) == (10, 30)
+        assert sum(one["events"] for one in shown["minutes"]) == 40
+        assert sum(one["labels"] for one in shown["minutes"]) == 30
+        last = shown["minutes"][-1]
+        positive = sum(row["y"] == "yes" for row in rows[:30]) / 30
+        if len(shown["minutes"]) == 1:
+            assert last["observed"] == pytest.approx(positive)
+        assert 0.0 < last["g_mean"] <= 1.0
+        assert {name for name, _ in shown["coefficients"]} >= {"amount"}
+        assert shown["ages"] == {"under an hour": 10}
+        page = client_text(client, "/")
+        assert "<script src=" in page
+        assert "http" not in page.replace("http-equiv", "")
+
+
+@pytest.mark.slow
+def test_the_demonstration_ends_by_itself(tmp_path):
+    demo = Path(__file__).parents[2] / "examples" / "serve" / "demo.py"
+    done = subprocess.run(
+        [sys.executable, demo, "--seconds", "3"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"serving at http://127.0.0.1:\d+ \(loopback only", done.stdout)
+    assert re.search(r"^\d+ payments, \d+ labels learned$", done.stdout, re.M)

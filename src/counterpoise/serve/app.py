@@ -14,11 +14,12 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from counterpoise.errors import ConflictError, DataError, printable
+from counterpoise.errors import ConflictError, DataError, finite, printable
 from counterpoise.serve import openapi
 from counterpoise.serve.metrics import Metrics
 from counterpoise.serve.tokens import ROLES, Caller, Tokens
@@ -28,6 +29,7 @@ from counterpoise.serve.writer import (
     LABEL,
     LEARN,
     PREDICT,
+    SHOW,
     QueueFullError,
 )
 from counterpoise.tables.checked_database import StorageError
@@ -36,10 +38,18 @@ JSON = "application/json"
 FIELD = re.compile("column '([^']*)'")  # in messages about columns
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 EVENTS = "/events/"  # before an id
+FOLDER = Path(__file__).parent / "assets"
+ASSETS = {
+    "/": ("page.html", b"text/html; charset=utf-8"),
+    "/page.js": ("page.js", b"text/javascript; charset=utf-8"),
+    "/style.css": ("style.css", b"text/css; charset=utf-8"),
+}
+LIVE_SECONDS, TICK_SECONDS = 2.0, 0.25  # between parts of the stream, and checks of its end
 LOCAL_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 RETRY = b"retry-after", b"1"
 CONTENT_POLICY = (
-    b"default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
+    b"default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+    b"img-src 'self' data:; "
     b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = (
@@ -122,6 +132,7 @@ class Response(NamedTuple):
     status: int = 200
     kind: bytes = JSON.encode()
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    stream: Callable[[], Awaitable[bytes]] | None = None  # returns the next part before the body
 
 
 class Endpoint(NamedTuple):
@@ -158,8 +169,11 @@ class Service:
             "/readyz": Endpoint("GET", None, self._ready),
             "/openapi.json": Endpoint("GET", None, self._openapi),
             "/docs": Endpoint("GET", None, self._docs),
-            "/style.css": Endpoint("GET", None, self._style),
+            "/live": Endpoint("GET", "any", self._live),
+            **{path: Endpoint("GET", None, self._asset) for path in ASSETS},
         }
+        self._assets = {path: (FOLDER / name).read_bytes() for path, (name, _) in ASSETS.items()}
+        self.is_closing: Callable[[], bool] = lambda: False
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request, and report each problem as a document."""
@@ -184,10 +198,29 @@ class Service:
             response = _as_problem(error)
         self._metrics.count(path, response.status, time.perf_counter() - begin)
         length = b"content-length", b"%d" % len(response.body)
-        headers = [(b"content-type", response.kind), length, *response.headers, *HEADERS]
+        lengths = (length,) if response.stream is None else ()
+        headers = [(b"content-type", response.kind), *lengths, *response.headers, *HEADERS]
         start = {"type": "http.response.start", "status": response.status, "headers": headers}
         await send(start)
+        if response.stream is not None:
+            await self._send_stream(response.stream, receive, send)
         await send({"type": "http.response.body", "body": response.body})
+
+    async def _send_stream(
+        self, stream: Callable[[], Awaitable[bytes]], receive: Receive, send: Send
+    ) -> None:
+        """Send parts of a stream until the caller or the service ends it."""
+        end = asyncio.ensure_future(_wait_for_end(receive))
+        try:
+            while not end.done() and not self.is_closing():
+                part = await stream()
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+                for _ in range(round(LIVE_SECONDS / TICK_SECONDS)):
+                    if end.done() or self.is_closing():
+                        break
+                    await asyncio.sleep(TICK_SECONDS)
+        finally:
+            end.cancel()
 
     # Callers
 
@@ -319,8 +352,22 @@ class Service:
     async def _docs(self, request: Request, caller: Caller) -> Response:
         return Response(openapi.page(self._document).encode(), kind=b"text/html; charset=utf-8")
 
-    async def _style(self, request: Request, caller: Caller) -> Response:
-        return Response(openapi.STYLE.encode(), kind=b"text/css; charset=utf-8")
+    async def _asset(self, request: Request, caller: Caller) -> Response:
+        return Response(self._assets[request.path], kind=ASSETS[request.path][1])
+
+    async def _live(self, request: Request, caller: Caller) -> Response:
+        async def show() -> bytes:
+            (found,) = await self.backend.submit(SHOW, [None])
+            return b"data: " + orjson.dumps(finite(found)) + b"\n\n"
+
+        await show()  # a problem is a document, not a part of a stream
+        return Response(b"", kind=b"text/event-stream", stream=show)
+
+
+async def _wait_for_end(receive: Receive) -> None:
+    """Wait until the caller ends a request."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _json(content: Any) -> Response:

@@ -21,14 +21,6 @@ PROBLEMS = {
     "503": "The change could not be written and did not happen.",
 }
 TYPES = {"number": "number", "cycle": "string", "date": "string", "bool": "boolean"}
-STYLE = """:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }
-h2 { margin-top: 2.5rem; font-family: ui-monospace, monospace; font-size: 1.1rem; }
-table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
-  border-bottom: 1px solid color-mix(in srgb, currentcolor 20%, transparent); }
-code { font-family: ui-monospace, monospace; }
-"""
 
 
 def document(description: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,6 +85,7 @@ def document(description: Mapping[str, Any]) -> dict[str, Any]:
         },
         "/model": {"get": _operation("Describe the model.", "any", None)},
         "/metrics": {"get": _operation("Numbers for Prometheus.", "any", None)},
+        "/live": {"get": _operation("Numbers of the page at /, as a stream.", "any", None)},
         "/healthz": {"get": _operation("The process lives.", None, None)},
         "/readyz": {"get": _operation("Changes can be written.", None, None)},
         "/openapi.json": {"get": _operation("This document.", None, None)},
@@ -132,6 +125,7 @@ def _operation(
         if content is not None:
             schema = {"oneOf": [schema, {"type": "array", "items": schema}]}
     kind = "text/plain" if "Prometheus" in summary else "application/json"
+    kind = "text/event-stream" if "stream" in summary else kind
     found: dict[str, Any] = {
         "200": {"description": "The answer.", "content": {kind: {"schema": schema}}}
     }
@@ -165,7 +159,8 @@ def page(content: Mapping[str, Any]) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
-        '<title>Endpoints</title><link rel="stylesheet" href="/style.css"></head><body>'
+        '<title>Endpoints</title><link rel="icon" href="data:,">'
+        '<link rel="stylesheet" href="/style.css"></head><body class="text">'
         "<h1>Endpoints</h1><p>A request has one object or an array of them. A problem is "
         'application/problem+json. The document is <a href="/openapi.json">openapi.json</a>.</p>'
         f"{''.join(parts)}</body></html>"

@@ -38,7 +38,7 @@ class Replica:
         """Return the future answer of a request, which must not change anything."""
         if kind not in (PREDICT, INSPECT):
             future: asyncio.Future[Any] = self._loop.create_future()
-            future.set_exception(DataError("the service is read-only; send it to the writer"))
+            future.set_exception(DataError("the service is read-only; send this to the writer"))
             return future
         return self._loop.run_in_executor(self._pool, self._answer, kind, rows)
 

@@ -98,6 +98,7 @@ def _serve(
                 timeout_keep_alive=60,
             )
             server = uvicorn.Server(config)
+            service.is_closing = lambda: server.should_exit
             host, port = listener.getsockname()[:2]
             on_start(server, f"http://{f'[{host}]' if ':' in host else host}:{port}")
             await server.serve([listener])

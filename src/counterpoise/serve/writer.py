@@ -16,10 +16,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from counterpoise.errors import DataError
+from counterpoise.serve.monitor import Monitor
 from counterpoise.tables.checked_database import StorageError
 from counterpoise.tables.event_store import EventStore
 
-PREDICT, LABEL, LEARN, ERASE, INSPECT = "predict", "label", "learn", "erase", "inspect"
+PREDICT, LABEL, LEARN, ERASE = "predict", "label", "learn", "erase"
+INSPECT, SHOW = "inspect", "show"  # the model, and what the page shows
 MAX_GROUP_ROWS = 20_000
 MAX_QUEUED_ROWS = 200_000
 EXPIRE_SECONDS = 600.0  # between two times that old events are deleted
@@ -54,6 +56,7 @@ class Writer(threading.Thread):
         self.commit_seconds = 0.0
         self.problem: str | None = None  # why nothing can be written
         self.status = describe(store)  # after the last commit
+        self._monitor = Monitor(store)
         self._loop, self._save_seconds, self._expire_seconds = loop, save_seconds, expire_seconds
         self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._queued = 0  # rows, counted by the loop
@@ -110,7 +113,9 @@ class Writer(threading.Thread):
             self.status = describe(self.store)
         except Exception as error:
             self.problem = str(error)
-        for answer in answers:
+        for one, answer in zip(group, answers, strict=True):
+            if one.kind == PREDICT and isinstance(answer, list):
+                self._monitor.add_answers(answer)
             if isinstance(answer, StorageError):
                 self.problem = str(answer)
             elif isinstance(answer, Exception) and not isinstance(answer, DataError):
@@ -142,6 +147,7 @@ class Writer(threading.Thread):
             return [self._commit_alone(one) for one in group]
         self._run_kind(group, answers, ERASE, self.store.erase)
         self._run_kind(group, answers, INSPECT, lambda rows: [inspect(self.store)])
+        self._run_kind(group, answers, SHOW, lambda rows: [self._monitor.show()])
         return [answers[k] for k in range(len(group))]
 
     def _commit_alone(self, one: Request) -> Any:
@@ -161,7 +167,7 @@ class Writer(threading.Thread):
         mine = [(k, one.rows) for k, one in enumerate(group) if one.kind == kind]
         if not mine:
             return
-        if len(mine) > 1 and kind != INSPECT:
+        if len(mine) > 1 and kind not in (INSPECT, SHOW):
             try:
                 found = iter(function([row for _, rows in mine for row in rows]))
             except StorageError:

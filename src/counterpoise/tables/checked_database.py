@@ -126,6 +126,11 @@ class CheckedDatabase:
                 raise self._row_error(table)
         return {row[0]: row[:-1] for row in found}
 
+    def column(self, table: str, name: str) -> list[tuple[Any, ...]]:
+        """Return the values of one column, without a check of their rows."""
+        with self._lock, self._sqlite_errors():
+            return self._base.execute(f"SELECT {name} FROM {table}").fetchall()
+
     def damage_error(self, reason: str) -> DataError:
         """Return the error about a damaged database."""
         return StorageError(

@@ -678,6 +678,10 @@ class EventDatabase:
 
     # Reading
 
+    def pending_times(self) -> list[float]:
+        """Return the times at which pending events came alone, in seconds."""
+        return [added for (added,) in self.base.column(ROWS, "added")]
+
     def stored_rows(self, kind: str, ids: Iterable[str] | None = None) -> dict[str, StoredRow]:
         """Return the pending events, or the labels that wait, of some ids, or all of them."""
         some = None if ids is None else list(ids)

@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
@@ -142,6 +142,8 @@ class EventStore:
         self._predictor: tuple[str, Predictor] | None = None  # of a version of the model
         self._is_grouped = False
         self._is_torn = False  # whether a change of the model was not completed
+        # gets each label whose event was predicted, with the answer that was given
+        self.on_label: Callable[[Mapping[str, Any], Any], None] = lambda answer, label: None
         with ExitStack() as stack:
             if not os.path.exists(model):
                 TableModel.load(model)  # which raises
@@ -562,8 +564,10 @@ class EventStore:
     def _count_quality(self, pairs: Iterable[tuple[str, Any]]) -> None:
         """Count labels by the predictions that were given, inside a transaction."""
         counts = Counter(self.quality)
-        for answer, label in pairs:
-            counts[label, (json.loads(answer) or {}).get("prediction")] += 1
+        for text, label in pairs:
+            answer = json.loads(text) or {}
+            counts[label, answer.get("prediction")] += 1
+            self.on_label(answer, label)
         self._base.state["quality"] = [[*pair, n] for pair, n in counts.items()]
 
     # Erasure
@@ -615,6 +619,32 @@ class EventStore:
         self._is_torn = False
         names = (learned, "learned"), (pending, "pending"), (waiting, WAITING)
         return {one: next((n for found, n in names if one in found), None) for one in ids}
+
+    def find_pending(self, ids: Sequence[str]) -> list[str]:
+        """Return those of some ids whose events wait for their labels.
+
+        Parameters
+        ----------
+        ids : sequence of str
+            The ids.
+
+        Returns
+        -------
+        found : list of str
+            Those that are pending.
+        """
+        pending = self._store.stored_rows(EVENTS, ids)
+        return [one for one in ids if one in pending]
+
+    def pending_times(self) -> list[float]:
+        """Return the times at which pending events came alone.
+
+        Returns
+        -------
+        times : list of float
+            Seconds since 1970.
+        """
+        return self._store.pending_times()
 
     def expire(self, before: float) -> tuple[int, int]:
         """Delete pending events and waiting labels that came before a time.
