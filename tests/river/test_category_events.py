@@ -197,8 +197,23 @@ def test_predictions_need_no_solver_for_batches_and_new_categories_none(monkeypa
         p = model.predict_proba_one(x)
         assert model.predict_one(x) == max(p, key=p.get)
         assert model.predict_stream_proba_one(x).keys() == {"fine", "fraud"}
+        assert "shop" in model.explain_one(x)
         model.learn_one(x, y)
     assert model._state.moments.categories.sizes[0] > 2 * before[0]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_explanations_are_those_of_a_batch(options):
+    events, labels = payments(60)
+    model = learn(start(**options), events, labels)
+    for x in [*events[:3], *NEW[:3]]:
+        for label in (None, "fine", "fraud"):
+            found = model.explain_one(x, label)
+            batch = copy.deepcopy(model)
+            batch._open = None
+            expected = batch.explain_one(x, label)
+            assert list(found) == list(expected)
+            assert found == pytest.approx(expected, rel=TOLERANCE, abs=TOLERANCE)
 
 
 def test_a_category_that_was_never_learned_has_the_effect_of_a_missing_one():

@@ -344,7 +344,9 @@ cdef class Events:
         cdef double sign, total = 0.0, centre
         cdef StepSolver s = self.scorer
         self.fill(row)
-        if s.spec.pooled_rows >= 0.0 or self.categories is not None or self.score():
+        if s.spec.pooled_rows >= 0.0 or self.score():
+            return None
+        if self.categories is not None and self.update_link():
             return None
         if at < 0:
             at = self.winner()
@@ -362,6 +364,14 @@ cdef class Events:
                     )
             centre = self.x[j] - s.anchor[j] - centre / total
             result[self.names[j]] = sign * self.coef[q, j] * centre
+        if self.categories is not None:
+            centre = 0.0
+            for j in range(s.c):
+                k = s.spec.order[j]
+                centre += (1.0 if s.spec.balanced else s.N[k]) * self.linked.effect[j] / total
+            if self.category >= 0:
+                centre -= self.categories.effect(self.category, &self.coef[0, 0])
+            result[self.field] = -sign * centre
         return result
 
     def scores(self, row):
@@ -389,8 +399,13 @@ cdef class Events:
         self.fill(row)
         if self.scorer.spec.pooled_rows >= 0.0 or self.scorer.c > MAX_CLASSES_CACHED:
             return None
-        if self.score():
+        if self.score() or self.update_link():
             return None
+        self.linked.probabilities(&self.f[0], stream, &self.p[0])
+        return [self.p[k] for k in range(self.scorer.c)]
+
+    cdef int update_link(self) except -1:
+        """Compute the link of the solution; return whether only ``solver/link.py`` can."""
         if self.linked is None:
             from counterpoise.solver.link import nodes
 
@@ -398,10 +413,9 @@ cdef class Events:
             self.linked = kind(self.scorer, *nodes())
         if self.unlinked:
             if self.linked.update(self.coef, self.offset):
-                return None
+                return 1
             self.unlinked = False
-        self.linked.probabilities(&self.f[0], stream, &self.p[0])
-        return [self.p[k] for k in range(self.scorer.c)]
+        return 0
 
     cdef int score(self) noexcept:
         """Compute f, the scores of x; return whether the problem is singular."""
