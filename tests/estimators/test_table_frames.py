@@ -3,8 +3,12 @@
 import json
 import pickle
 import re
+import threading
 import warnings
 
+import adbc_driver_sqlite.dbapi
+import duckdb
+import ibis
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -21,6 +25,7 @@ from counterpoise import (
     AutoClassifier,
     BalancedRidgeClassifier,
     CostSensitiveClassifier,
+    Ledger,
     TableClassifier,
 )
 from counterpoise.modelfile import container
@@ -124,6 +129,71 @@ def test_frames_are_learned_as_files_are(run, tmp_path, ending, pieces):
     np.testing.assert_array_equal(
         shell["proba_stream_yes"], model.predict_stream_proba(frame)[:, 1]
     )
+
+
+def streams(table, folder):
+    """Yield functions that open streams of a table, most of which can be read once."""
+    yield lambda: table.to_reader(100)
+    yield lambda: (part.to_pandas() for part in table.to_batches(max_chunksize=333))
+    yield lambda: pl.from_arrow(table)
+    yield lambda: pl.from_arrow(table).lazy()
+    file = str(folder / "t.duckdb")
+    with duckdb.connect(file) as connection:
+        connection.register("given", table)
+        connection.execute("create table t as select * from given")
+    reader = duckdb.connect(file, read_only=True)
+    yield lambda: reader.table("t")
+    reader.close()
+    rows = ibis.duckdb.connect(file, read_only=True).table("t")
+    yield lambda: rows
+    with adbc_driver_sqlite.dbapi.connect(str(folder / "t.db")) as connection:
+        with connection.cursor() as cursor:
+            cursor.adbc_ingest("t", table)
+            connection.commit()
+        with connection.cursor() as cursor:
+
+            def select():
+                cursor.execute("select * from t")
+                return cursor
+
+            yield select
+        lite = ibis.sqlite.connect(folder / "t.db").table("t")
+        yield lambda: lite
+
+
+@pytest.mark.slow
+def test_any_stream_is_learned_predicted_and_unlearned(tmp_path):
+    frame = payments()[["amount", "country", "fraud"]].fillna({"amount": 1.0})
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    first = TableClassifier(chunk_rows=128).fit(table, "fraud")
+    count = 0
+    for stream in streams(table, tmp_path):
+        count += 1
+        for model in (
+            TableClassifier(chunk_rows=128).fit(stream(), "fraud"),
+            TableClassifier(chunk_rows=128).partial_fit(stream(), "fraud"),
+        ):
+            np.testing.assert_array_equal(model.estimator_.coef_, first.estimator_.coef_)
+        np.testing.assert_array_equal(model.predict_proba(stream()), first.predict_proba(table))
+        assert model.score(stream()) == first.score(table)
+        with pytest.raises(NotFittedError, match="all its rows were unlearned"):
+            model.unlearn(stream(), "fraud").predict(table)
+        book = Ledger.open(tmp_path / f"{count}", label="fraud", timestamp="amount")
+        assert book.learn(stream(), name="t") == len(frame)
+    assert count == 8
+
+
+def test_an_iterable_is_consumed_in_the_thread_of_the_caller():
+    threads = set()
+
+    def parts():
+        for start in (0, 200, 400):
+            threads.add(threading.current_thread())
+            yield payments()[start : start + 200]
+
+    model = new_model().partial_fit(parts(), "fraud")
+    model.predict(parts())
+    assert threads == {threading.current_thread()}
 
 
 @pytest.mark.slow

@@ -59,8 +59,9 @@ class TableClassifier(TransformerMixin, ScoreClassifier):
 
     It runs the same code as ``counterpoise learn`` and writes the same file. Python can continue a
     model of the command line, and vice versa. A frame may be a pandas, polars or pyarrow frame, a
-    ``LazyFrame``, a reader of record batches, an object with ``__arrow_c_stream__``, an array, or
-    an iterable of these. Rows are learned in chunks that do not depend on how the input is divided.
+    ``LazyFrame``, a reader of record batches, an object with ``__arrow_c_stream__`` such as a
+    relation of DuckDB or a table of Ibis, a cursor of ADBC, an array, or an iterable of these.
+    Rows are learned in chunks that do not depend on how the input is divided.
     Labels are text, integers or booleans, and ``predict`` returns the same type. During
     ``partial_fit`` other threads may predict with the model as it was before.
 

@@ -191,7 +191,8 @@ class Ledger:
         ----------
         data : path, reader, list of these, or data frame
             A file as ``counterpoise learn`` takes it, a result of ``counterpoise.readers.source``,
-            or a frame of pandas, polars or Arrow, a dict of columns, or a list of dicts.
+            or a frame of pandas, polars or Arrow, a dict of columns, or an iterable of dicts or
+            frames. A stream with a name is read once, in constant memory.
         name : str, optional
             Name of a frame, or of standard input. A frame with a name may be learned again with
             more rows at its end; a frame without one is recognized by all of its rows.

@@ -220,6 +220,7 @@ class Source(Protocol):
     path: str  # a file, or ``-`` for standard input
     name: str  # its name in messages
     left: bool = False  # whether a last line without a line end was left for later
+    reads_ahead: bool = True  # whether another thread may read it while rows are learned
 
     def chunks(
         self,

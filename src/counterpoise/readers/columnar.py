@@ -296,7 +296,6 @@ def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
 class ColumnarSource(Source):
     """An input of Arrow record batches; subclasses yield them."""
 
-    reads_ahead = True  # in another thread, while rows are learned
     is_foreign = False  # whether that thread must end before the process does
 
     def __init__(self, path: str, name: str) -> None:

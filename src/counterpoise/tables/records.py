@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -283,13 +284,15 @@ class Records(dict[str, Record]):
 def read_ahead(
     chunks: Iterator[Chunk], source: Source, stop: Callable[[], bool]
 ) -> Iterator[Chunk]:
-    """Yield the chunks of an input, which another thread reads, until ``stop`` returns true.
+    """Yield the chunks of an input until ``stop`` returns true; another thread reads if it may.
 
     ``stop`` is called at the end of each chunk and while no data arrives.
     """
     patience = 0.0 if is_regular_file(source.path) else SIGNAL_GRACE_SECONDS
     try:
-        for chunk in prefetch(chunks, stop=stop):
+        if source.reads_ahead:
+            chunks = prefetch(chunks, stop=stop)
+        for chunk in takewhile(lambda _: not stop(), chunks):
             if chunk.last and _stops_soon(stop, patience):
                 return
             yield chunk
