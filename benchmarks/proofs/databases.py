@@ -3,9 +3,9 @@
 Rows are synthetic. PostgreSQL is a server of its own in a temporary folder.
 """
 
-import os
 import resource
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import contextmanager
@@ -55,13 +55,25 @@ def insert(found, first, last):
     found.execute(SERIES[found.engine].format(first, last))
 
 
+# Of a child that was forked, wait4 would return the memory of its parent.
+MEASURED = """
+import os, sys
+from counterpoise.cli import main
+try:
+    main()
+finally:
+    times = os.times()
+    memory = next(line for line in open("/proc/self/status") if line.startswith("VmHWM:"))
+    with open("usage", "w") as file:
+        file.write(f"{int(memory.split()[1]) / 1024} {times.user + times.system}")
+"""
+
+
 def peak_memory(folder, *arguments):
     """Run a command; return its largest resident memory in MB, and its seconds of CPU."""
-    process = processes.start(folder, *arguments)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime
+    command = [sys.executable, "-c", MEASURED, *arguments]
+    subprocess.run(command, cwd=folder, check=True, **processes.QUIET)
+    return tuple(map(float, (folder / "usage").read_text().split()))
 
 
 def measure_memory(sizes):
