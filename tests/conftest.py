@@ -2,6 +2,7 @@
 
 import collections
 import gc
+import os
 import sys
 import threading
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from hypothesis import settings
 # No test may depend on how fast it is.
 settings.register_profile("laws", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("laws")
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 
 class Done(NamedTuple):
@@ -97,6 +99,7 @@ def pytest_xdist_make_scheduler(config, log):
 SLOW_EXAMPLES = (
     "docs/costs.md",
     "docs/ledger.md",
+    "docs/mlflow.md",
     "docs/averaging.md",
     "docs/river.md",
     "docs/tables.md",

@@ -18,8 +18,8 @@ PUBLIC = [
     *(
         f"counterpoise.{name}"
         for name in (
-            "errors", "evaluate", "feature_maps", "ledger", "online", "readers", "river", "serve",
-            "spark",
+            "errors", "evaluate", "feature_maps", "ledger", "mlflow", "online", "readers", "river",
+            "serve", "spark",
         )
     ),
 ]  # fmt: skip

@@ -11,8 +11,8 @@
 
 Packages: ``online`` (the paper's online rules), ``feature_maps`` (nonlinear maps), ``evaluate``
 (metrics, costs, benchmark, plots), ``ledger`` (results of a ledger's queries), ``river`` and
-``spark`` (other conventions), ``serve`` (a client of the service), ``readers`` (files to chunks)
-and ``errors``.
+``spark`` (other conventions), ``serve`` (a client of the service), ``mlflow`` (a flavor of MLflow),
+``readers`` (files to chunks) and ``errors``.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ _MODULES = {
 } | {
     name: name
     for name in (
-        "errors", "evaluate", "feature_maps", "ledger", "online", "readers", "river", "serve",
-        "spark",
+        "errors", "evaluate", "feature_maps", "ledger", "mlflow", "online", "readers", "river",
+        "serve", "spark",
     )
 }  # fmt: skip
 __getattr__, __dir__ = lazy_names(__name__, _MODULES)
