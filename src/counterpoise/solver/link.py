@@ -166,17 +166,16 @@ class ScoreMoments(NamedTuple):
 
 def _margins(pool: PooledClasses, found: ScoreMoments) -> tuple[Matrix, Matrix]:
     """Return twice the mean margin of unlearned rows of class k over class j, and its variance."""
-    c, slots = len(pool.slots), pool.slots
+    slots = pool.slots
     n, p = np.maximum(pool.moments.n[slots], 1.0), pool.a[slots] / pool.total
     G, unit, shared = found.G, found.unit, found.shared
     own = np.diagonal(G)
     D2 = np.maximum(own[:, None] + own - G - G.T, 0.0)
-    q, v = np.empty(c), np.empty((c, c))
-    for k, (diagonal, row) in enumerate(found.own):
-        q[k] = found.traces[k] + found.trace / n[k]
-        # (A_k − A_j)·S̃(A_k − A_j) from A S Aᵀ, of which the row k and the diagonal are needed
-        row = row + shared[k] / n[k]
-        v[k] = diagonal + np.diagonal(shared) / n[k] + row[k] - 2.0 * row
+    q = found.traces + found.trace / n
+    # (A_k − A_j)·S̃(A_k − A_j) from A S Aᵀ, of which the row k and the diagonal are needed
+    diagonal, row = (np.array(each) for each in zip(*found.own, strict=True))
+    row += shared / n[:, None]
+    v = diagonal + np.diagonal(shared) / n[:, None] + np.diagonal(row)[:, None] - 2.0 * row
     v = np.maximum(v, 0.0)
     h = np.minimum(p * q / n, 1.0 - 1.0 / (n + 1.0))
     # Scores may be a multiple of discriminants: so is what a row adds to its own.
