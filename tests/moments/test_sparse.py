@@ -42,15 +42,17 @@ def learn(parts, read_after=()):
 
 @pytest.mark.parametrize("filled", [0.002, 0.01, 0.3])
 def test_scatters_have_the_same_bits_whenever_they_are_read(filled):
-    once, most = learn(make_chunks(30, filled=filled))
+    parts = list(make_chunks(18, filled=filled))
+    once, most = learn(parts)
     assert most > 12
-    for read_after in (range(30), range(0, 30, 3), {1, 2, 11, 25}):
-        again, _ = learn(make_chunks(30, filled=filled), read_after)
+    for read_after in (range(18), {1, 2, 11}):
+        again, _ = learn(parts, read_after)
         for name in Moments.ARRAYS:
             assert getattr(again, name).tobytes() == getattr(once, name).tobytes(), name
     np.testing.assert_array_equal(once.C, once.C.swapaxes(1, 2))
 
 
+@pytest.mark.slow
 @given(st.integers(2, 24), st.integers(1, 70), st.sampled_from([0.01, 0.05, 0.2]))
 def test_pending_products_give_the_moments_of_all_rows(count, d, filled):
     parts = list(make_chunks(count, 20, d, filled, seed=count))

@@ -62,7 +62,12 @@ def add_products(list pending, double[:, :, :] C):
     cdef Py_ssize_t c = C.shape[0], d = C.shape[1], k, t, count, total = len(pending), most
     cdef Py_ssize_t stride = C.strides[1] // sizeof(double)
     cdef double number
-    most = max(np.bincount([slot for slot, _, _ in pending]).tolist())
+    cdef list counts = [0] * c
+    for slot, part, delta in pending:
+        counts[slot] += 1
+    most = max(counts, default=0)
+    if most == 0:  # another thread was faster
+        return
     cdef bint has_tiles = most >= MIN_CHUNKS_IN_TILES
     cdef double[::1] work = np.empty(3 * d * most if has_tiles else d)
     cdef Py_ssize_t[:, ::1] index = np.empty((2, d + ENTRIES_PER_BAND if has_tiles else 0), np.intp)
