@@ -1,7 +1,9 @@
 """The service: answers, roles, limits, problems, and nothing lost when it is killed."""
 
+import collections
 import contextlib
 import http.client
+import io
 import json
 import os
 import random
@@ -15,6 +17,7 @@ import time
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from builders import assert_close
 from fork_server import MAIN
@@ -25,7 +28,7 @@ from counterpoise.errors import DataError
 from counterpoise.estimators.auto import wrap_engine
 from counterpoise.serve import Client, ServiceError, new_token
 from counterpoise.serve.app import Limits
-from counterpoise.serve.server import ServerSettings, serve_file
+from counterpoise.serve.server import ServerSettings, serve_file, serve_store
 from counterpoise.serve.tokens import Tokens
 from counterpoise.tables.alerts import Threshold
 from counterpoise.tables.event_store import PredictionSettings
@@ -459,3 +462,146 @@ def test_the_demonstration_ends_by_itself(tmp_path):
     assert done.returncode == 0, done.stderr
     assert re.search(r"serving at http://127.0.0.1:\d+ \(loopback only", done.stdout)
     assert re.search(r"^\d+ payments, \d+ labels learned$", done.stdout, re.M)
+
+
+def table_of(rows):
+    """Return the events of rows as a table."""
+    return pa.Table.from_pylist(events(rows))
+
+
+def stream_of(table, **options):
+    """Return a table as the bytes of an Arrow stream."""
+    out = io.BytesIO()
+    with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table)
+    return out.getvalue()
+
+
+@pytest.mark.slow
+def test_tables_of_events_are_answered_as_tables(path):
+    rows = rows_of(0, 2_500)
+    kind = {"Content_Type": "application/vnd.apache.arrow.stream"}
+    with service(path) as client:
+        client.label(labels(rows[5:7]))  # they wait
+        data = stream_of(table_of(rows), compression="zstd")
+        status, headers, answer = send(client, "POST", "/predict", data, **kind)
+        assert (status, headers["content-type"]) == (200, kind["Content_Type"]), answer
+        found = pa.ipc.open_stream(answer).read_all()
+        assert found["id"].to_pylist() == [row["id"] for row in rows]
+        about = client.model()
+        assert (about["pending_events"], about["learned_events"]) == (2_498, 2)
+        assert client.label(labels(rows[2_000:2_400])) == [{"result": "learned"}] * 400
+        assert sum(one["events"] for one in client.model()["quality"]) == 402
+        status, _, again = send(client, "POST", "/predict", data[:], **kind)
+        assert (status, json.loads(again)["status"]) == (409, 409)  # some are learned
+        part = stream_of(table_of(rows[1_000:2_000]))
+        status, _, again = send(client, "POST", "/predict", part, **kind)
+        assert status == 200
+        assert pa.ipc.open_stream(again).read_all().equals(found.slice(1_000, 1_000))
+        other = [{**row, "amount": 99.0} for row in rows[1_000:1_003]]
+        status, _, _ = send(client, "POST", "/predict", stream_of(table_of(other)), **kind)
+        assert status == 409
+        new = rows_of(5_000, 3)
+        new[1]["amount"] = None
+        for bad, code in (
+            (b"", 422),
+            (data[:400], 422),
+            (data[:-200], 422),
+            (bytes(reversed(data)), 422),
+            (stream_of(table_of(new).append_column("z", pa.array([1.0] * 3))), 422),
+            (stream_of(table_of(new).slice(0, 0)), 422),
+            (stream_of(pa.concat_tables([table_of(new), table_of(new)])), 422),
+            (stream_of(pa.table({"id": ["a"], "amount": [[1.0]], "shop": ["s1"]})), 422),
+        ):
+            status, headers, answer = send(client, "POST", "/predict", bad, **kind)
+            assert status == code, (bad[:20], answer)
+            assert headers["content-type"] == "application/problem+json"
+        about = client.model()
+        assert (about["pending_events"], about["learned_events"]) == (2_098, 402)
+        large = stream_of(pa.concat_tables([table_of(rows)] * 41))
+        assert send(client, "POST", "/predict", large, **kind)[0] == 413
+    learned = [*rows[5:7], *rows[2_000:2_400]]
+    assert_learned(path, learned)
+
+
+def mutate(rng, value):
+    """Return a value of JSON, changed at random."""
+    others = [
+        None, True, -1, 0, 2**63, 2**70, 1e308, -0.0, 1e-320, "", "x" * 3000, "\x00", "é\u2028",
+        "../../etc/passwd", "'; DROP TABLE rows; --", "<script>alert(1)</script>", "0000-01-01",
+        "9999-12-31", [], {}, [[[[]]]], {"a": {"b": {}}}, "p1", "yes", 10**400 // 10**380,
+    ]  # fmt: skip
+    way = rng.randrange(6)
+    if isinstance(value, dict) and way:
+        value = dict(value)
+        name = rng.choice([*value, "new", "id", "y", "", "amount"])
+        if way == 1:
+            value.pop(name, None)
+        else:
+            value[name] = mutate(rng, value.get(name)) if way == 2 else rng.choice(others)
+        return value
+    if isinstance(value, list) and value and way:
+        value = list(value)
+        k = rng.randrange(len(value))
+        value[k] = mutate(rng, value[k])
+        return value + value[:1] if way == 5 else value
+    return rng.choice(others)
+
+
+@pytest.mark.slow
+def test_mutated_requests_are_answers_or_problems(path):
+    """Requests changed at random: no status of 500 or more, and the service answers to the end."""
+    rng, rows = random.Random(0), rows_of(0, 300)
+    with service(path, limits=Limits(body=100_000, rows=50)) as client:
+        client.predict(events(rows)[:50])
+        codes = collections.Counter()
+        for k in range(600):
+            where = rng.choice(["/predict", "/label", "/learn"])
+            given = {"/predict": events(rows), "/label": labels(rows), "/learn": rows}[where]
+            content = rng.choice([given[k % 300], given[k % 300 : k % 300 + 3]])
+            for _ in range(rng.randrange(1, 4)):
+                content = mutate(rng, content)
+            body = json.dumps(content).encode()
+            if rng.random() < 0.2:
+                body = bytearray(body)
+                body[rng.randrange(len(body))] ^= 1 << rng.randrange(8)
+            headers = {"Content_Type": "application/json"}
+            status, _, data = send(client, "POST", where, bytes(body), **headers)
+            codes[status] += 1
+            assert status < 500, (where, body[:200], data)
+            if status >= 400:
+                assert json.loads(data)["status"] == status
+        assert codes[200] > 20
+        assert codes[422] > 100
+        before = client.model()
+        rebuilt = client.model()
+        assert before == rebuilt
+        counts = TableModel.load(path).class_counts
+        assert set(counts) == {"no", "yes"}
+    with EventStore(path) as store:
+        assert store.version == before["version"]
+
+
+@pytest.mark.slow
+def test_a_full_disk_refuses_changes_and_the_service_goes_on(path):
+    """SQLite's own limit of pages fills the disk; requests are refused until there is space."""
+    rows = rows_of(0, 900)
+    store = EventStore(path, id="id")
+    with running(serve_store, store, ServerSettings(port=0)) as address, Client(address) as client:
+        client.address = address
+        client.predict(events(rows[:20]))
+        client.label(labels(rows[:5]))
+        before, base = client.model(), store._base._base
+        pages = base.execute("PRAGMA page_count").fetchone()[0]
+        base.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(ServiceError, match="503: the change could not be written"):
+            client.predict(events(rows[20:]))
+        status, headers, _ = send(client, "GET", "/readyz")
+        assert (status, headers["retry-after"]) == (503, "1")
+        assert send(client, "GET", "/healthz")[0] == 200
+        assert client.model() == before
+        base.execute("PRAGMA max_page_count = 1000000")
+        client.predict(events(rows[20:]))
+        client.label(labels(rows[5:40]))
+        assert send(client, "GET", "/readyz")[0] == 200
+    assert_learned(path, rows[:40])

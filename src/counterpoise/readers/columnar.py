@@ -5,6 +5,7 @@ A mark contains a hash of the values of each column, so that row groups and batc
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -401,12 +402,31 @@ class ArrowSource(ColumnarSource):
                         batch = reader.get_batch(i)
                         yield batch.select(self._select(batch.schema.names, wanted))
             else:
-                messages = PythonFile(Messages(source.raw, self.name).read)
-                with pa.ipc.open_stream(pa.PythonFile(messages, "r")) as reader:
-                    for batch in reader:
-                        yield batch.select(self._select(batch.schema.names, wanted))
+                yield from self._stream(source.raw, wanted)
         finally:
             source.close()
+
+    def _stream(
+        self, read: Callable[[int], bytes], wanted: Callable[[str], bool]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of a stream."""
+        messages = PythonFile(Messages(read, self.name).read)
+        with pa.ipc.open_stream(pa.PythonFile(messages, "r")) as reader:
+            for batch in reader:
+                yield batch.select(self._select(batch.schema.names, wanted))
+
+
+class ArrowBytes(ArrowSource):
+    """An Arrow stream in memory."""
+
+    reads_ahead = False
+
+    def __init__(self, data: bytes, name: str) -> None:
+        super().__init__(name, name)
+        self._data = data
+
+    def _batches(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
+        yield from self._stream(io.BytesIO(self._data).read, wanted)
 
 
 class ParquetSource(ColumnarSource):

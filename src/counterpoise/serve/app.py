@@ -18,8 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import orjson
+import pyarrow as pa
 
 from counterpoise.errors import ConflictError, DataError, finite, printable
+from counterpoise.readers.chunk import ReadPosition
+from counterpoise.readers.columnar import ArrowBytes
 from counterpoise.serve import openapi
 from counterpoise.serve.metrics import Metrics
 from counterpoise.serve.tokens import ROLES, Caller, Tokens
@@ -33,8 +36,10 @@ from counterpoise.serve.writer import (
     QueueFullError,
 )
 from counterpoise.tables.checked_database import StorageError
+from counterpoise.tables.event_chunks import to_bytes
 
-JSON = "application/json"
+JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
+TABLE_ROWS = 8_192  # of an Arrow stream that are converted at a time
 FIELD = re.compile("column '([^']*)'")  # in messages about columns
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 EVENTS = "/events/"  # before an id
@@ -97,7 +102,8 @@ class Limits:
     """Limits of requests."""
 
     body: int = 16 << 20  # bytes
-    rows: int = 10_000  # of a batch
+    rows: int = 10_000  # of a batch of JSON
+    table_rows: int = 100_000  # of an Arrow stream
     seconds: float = 10.0  # in which a body must arrive
     rate: float = 10_000.0  # requests per second and caller
 
@@ -265,6 +271,19 @@ class Service:
             raise ProblemError(413, f"{len(rows):,} rows are more than {self._limits.rows:,}")
         return rows, is_batch
 
+    def _read_table(self, data: bytes) -> list[Any]:
+        """Return the rows of an Arrow stream, with values as JSON has them."""
+        rows: list[Any] = []
+        source = ArrowBytes(data, "the input")
+        for chunk in source.chunks(TABLE_ROWS, ReadPosition(), {}, lambda name: True):
+            rows += pa.table(chunk.columns).to_pylist()
+            if len(rows) > self._limits.table_rows:
+                most = self._limits.table_rows
+                raise ProblemError(413, f"the table has more than {most:,} rows")
+        if not rows:
+            raise ProblemError(422, "an empty table; give at least one row")
+        return rows
+
     async def _read_body(self, request: Request) -> bytes:
         """Return the content, which must be short and come in time."""
         if request.header(b"content-encoding").lower() not in ("", "identity"):
@@ -307,6 +326,11 @@ class Service:
     # Endpoints
 
     async def _predict(self, request: Request, caller: Caller) -> Response:
+        if request.header(b"content-type").strip().lower() == ARROW:
+            data = await self._read_body(request)
+            table = await asyncio.to_thread(self._read_table, data)
+            answers = await self.backend.submit(PREDICT, table)
+            return Response(await asyncio.to_thread(_write_table, answers), kind=ARROW.encode())
         rows, is_batch = await self._read_rows(request)
         texts = await self.backend.submit(PREDICT, rows)
         return Response((f"[{','.join(texts)}]" if is_batch else texts[0]).encode())
@@ -368,6 +392,11 @@ async def _wait_for_end(receive: Receive) -> None:
     """Wait until the caller ends a request."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _write_table(answers: Sequence[str]) -> bytes:
+    """Return answers as an Arrow stream."""
+    return to_bytes(pa.Table.from_pylist(list(map(orjson.loads, answers))), is_short=True)
 
 
 def _json(content: Any) -> Response:

@@ -139,7 +139,9 @@ def _operation(
         result["security"] = [{"token": []}]
         result["description"] = f"Requires the role {role}." if role != "any" else "Any role."
     if content is not None:
-        media = {"application/json": {"schema": content}}
+        media: dict[str, Any] = {"application/json": {"schema": content}}
+        if role == "predict":
+            media["application/vnd.apache.arrow.stream"] = {"schema": {}}
         result["requestBody"] = {"required": True, "content": media}
     return result
 
