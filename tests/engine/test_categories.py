@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.errors import DataError, UnknownRowsError
-from counterpoise.moments.categories import CodeColumns
+from counterpoise.moments.categories import CodeColumns, PairRun, PairWeights, pair_keys
 from counterpoise.solver import categories as solver
 from counterpoise.solver import stacked_categories
 from counterpoise.solver.scores import build_problem
@@ -218,17 +218,40 @@ def test_features_become_categories_as_if_they_had_been_categories(data):
     assert distances(model, other, after, after) < 1e-10
 
 
-def test_large_systems_are_solved_by_conjugate_gradients(monkeypatch):
+@pytest.mark.parametrize("params", FITS)
+@pytest.mark.parametrize("c", [2, 3])
+def test_large_systems_are_solved_by_conjugate_gradients(monkeypatch, params, c):
     sizes = (200, 120, 40)
-    Z, y = rows_with_codes(3000, sizes)
-    exact = learn_rows(Z, y, sizes, [5.0, 2.0, 1.0])
+    Z, y = rows_with_codes(3000, sizes, c)
+    params = {**params, "multi_class": "ovr"}
+    exact = learn_rows(Z, y, sizes, [5.0, 2.0, 1.0], **params)
     expected = exact.scores().of(Z)
     monkeypatch.setattr(stacked_categories, "MAX_FACTORIZED", 10)
-    found = learn_rows(Z, y, sizes, [5.0, 2.0, 1.0]).scores()
+    found = learn_rows(Z, y, sizes, [5.0, 2.0, 1.0], **params).scores()
     assert np.abs(found.of(Z) - expected).max() < 1e-11
     # The link has traces that are estimates: their error is far below that of the link.
     slopes = exact.scores().link.slopes
     assert found.link.slopes == pytest.approx(slopes, rel=0.02)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 3), st.integers(0, 3))), st.data())
+def test_runs_of_pairs_have_the_weights_of_all_rows(rows, data):
+    is_count = data.draw(st.booleans())
+    weight = np.array([1.0 if is_count else data.draw(st.floats(0.1, 9.0)) for _ in rows])
+    keys = pair_keys(*np.array(rows, dtype=np.int64).reshape(-1, 3).T)
+    pairs = PairWeights()
+    for start in range(0, len(rows), 3):
+        run = PairRun.of(keys[start : start + 3], weight[start : start + 3])
+        pairs = pairs.append(PairWeights((run,)))
+    expected = np.zeros((2, 4, 4))
+    np.add.at(expected, tuple(np.array(rows, dtype=int).reshape(-1, 3).T), weight)
+    blocks = np.zeros((2, 4, 4))
+    for k, one in pairs.blocks((4, 4)):
+        blocks[k] += one.toarray()
+    whole = [one.toarray() for one in pairs.of_classes(2, (4, 4))]
+    np.testing.assert_allclose(blocks, expected, rtol=1e-14)
+    np.testing.assert_allclose(whole, expected, rtol=1e-14)  # sums in another order
+    assert (np.diff(pairs.total().keys) > 0).all()
 
 
 def test_quadratic_boundaries_are_refused():

@@ -219,7 +219,7 @@ class CategorySystems(RidgeSystems):
         S = np.zeros((m, m))
         S[0, 0], S[1:, 1:] = base.total[0], base.K()[0]
         S -= P[largest].T @ (P[largest] / D[largest])
-        inverse = np.linalg.pinv(_penalize(base, S, b), hermitian=True)
+        inverse = _inverse(base, S, b)
         right = np.concatenate([(self.y[0] @ self.a[0])[None], base.z[0].T])
         right = right - P[largest].T @ (Z[largest] / D[largest])
 
@@ -320,8 +320,7 @@ def leave_one_out(
     right_side = np.concatenate([(systems.y[0] @ a)[None], systems.z[0].T])
     beta, shared = np.empty((r, m, q)), np.empty((r, len(seen)))
     for i in range(r):
-        R = _penalize(systems, S - crossed[i, :m], b)
-        inverse = np.linalg.pinv(R, hermitian=True)
+        inverse = _inverse(systems, S - crossed[i, :m], b)
         beta[i] = inverse @ (right_side - crossed[i, m:].T)
         for k in range(len(seen)):
             cross = crosses[k, i, :m] / n[seen[k]]
@@ -370,16 +369,21 @@ def _class_moments(systems: RidgeSystems, k: int) -> Matrix:
     return E
 
 
-def _penalize(systems: RidgeSystems, S: Matrix, b: float) -> Matrix:
-    """Return S (1 + d, 1 + d) about the centre with the ridge of the features and the constant."""
+def _inverse(systems: RidgeSystems, S: Matrix, b: float) -> Matrix:
+    """Return the inverse of S (1 + d, 1 + d) about the centre with the ridge of the features.
+
+    Without an intercept the constant is h·β, and the inverse that of the other directions.
+    """
     R = 0.5 * (S + S.T)
     R.flat[len(R) + 1 :: len(R) + 1] += b
-    q = np.append(1.0, -systems.h[0])
+    h = systems.h[0]
+    if systems.intercept == "none":
+        T = np.concatenate([h[None], np.eye(len(h))])
+        return np.asarray(T @ np.linalg.pinv(T.T @ R @ T, hermitian=True) @ T.T)
     if systems.intercept == "penalized":
+        q = np.append(1.0, -h)
         R += b * np.outer(q, q)
-    elif systems.intercept == "none":
-        R += 1e12 * S[0, 0] * np.outer(q, q)
-    return R
+    return np.asarray(np.linalg.pinv(R, hermitian=True))
 
 
 def standard_errors(
@@ -417,7 +421,7 @@ def standard_errors(
             of_class = (variance + e * e) * S + np.outer(c, c) + variance * np.outer(mean, mean)
             of_class += e * (np.outer(mean, c) + np.outer(c, mean))
             middle += float(one.a[0, k]) ** 2 / n * of_class
-        inverse = np.linalg.pinv(_penalize(one, left.S, scores.ridge), hermitian=True)
+        inverse = _inverse(one, left.S, scores.ridge)
         errors = np.sqrt(np.maximum(np.diagonal(inverse @ middle @ inverse)[1:], 0.0))
         found.append(errors / s)
     return np.stack(found)
