@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -299,11 +299,20 @@ def infer_types(columns: Columns, chunk: Chunk, learned: Mapping[str, str]) -> d
     return kinds
 
 
-def labels(columns: Columns, chunk: Chunk, learned: str | None) -> tuple[str | None, Labels, Flags]:
-    """Return the kind of the labels, the labels, and where they are missing, (rows,)."""
+class LabelCells(NamedTuple):
+    """Labels of a chunk."""
+
+    kind: str | None
+    values: Labels  # (rows,)
+    missing: Flags  # (rows,)
+    found: list[Any] | None = None  # the different ones, sorted; None if unknown
+
+
+def labels(columns: Columns, chunk: Chunk, learned: str | None) -> LabelCells:
+    """Return the labels of a chunk, of the kind that was learned."""
     name = columns.label
     if name not in chunk.columns:
-        return learned, np.zeros(chunk.rows, dtype=int), np.ones(chunk.rows, dtype=bool)
+        return LabelCells(learned, np.zeros(chunk.rows, dtype=int), np.ones(chunk.rows, dtype=bool))
     kind = learned
     if kind is None:
         found = columns.explicit_types.get(name) or cell_parsing.kind_of(chunk, name)
@@ -323,8 +332,9 @@ def labels(columns: Columns, chunk: Chunk, learned: str | None) -> tuple[str | N
                 "rows take too much memory",
                 Suggestion("use fewer rows", "chunk_rows"),
             )
-        return kind, values.take(codes), codes < 0
-    return kind, *cell_parsing.whole(chunk, name)
+        different = sorted(set(values[:-1].tolist()))
+        return LabelCells(kind, values.take(codes), codes < 0, different)
+    return LabelCells(kind, *cell_parsing.whole(chunk, name))
 
 
 def weights(columns: Columns, chunk: Chunk, missing: dict[str, Flags]) -> Vector | None:

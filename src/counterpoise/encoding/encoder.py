@@ -219,7 +219,7 @@ class ColumnEncoder(Value):
         kinds = column_values.infer_types(columns, chunk, self.kinds)
         numbers = self._read_numbers(chunk, kinds, is_learning=True)
         missing = numbers.missing
-        label_kind, y, missing[label] = column_values.labels(columns, chunk, self.labels)
+        label_kind, y, missing[label], different = column_values.labels(columns, chunk, self.labels)
         column_values.require_value(columns, chunk, label, "label", missing)
         weight = column_values.weights(columns, chunk, missing)
         kept = column_values.keep(columns, chunk, missing, predicting=False)
@@ -258,12 +258,14 @@ class ColumnEncoder(Value):
         held = rows_per_feature(blocks, grown._index)
         if not kept.all():
             y, weight = y[kept], None if weight is None else weight[kept]
+            different = None
+        different = distinct_labels(y) if different is None else different
         t = None
         if columns.timestamp is not None:
             t = column_values.times(chunk, columns.timestamp, kept, columns.time_format)
         blank = {name: int(gone.sum()) for name, gone in missing.items() if gone.any()}
         rows = EncodedChunk(X, y, weight, kept, {}, notes=notes, held=held, blank=blank, t=t)
-        return rows._replace(bounds=bounds, labels=distinct_labels(y)), grown
+        return rows._replace(bounds=bounds, labels=different), grown
 
     def _as_many(self, block: ColumnBlock, vocabularies: dict[str, Vocabulary]) -> ColumnBlock:
         """Return a block of categories, without features if its column now has many of them."""
@@ -415,7 +417,7 @@ class ColumnEncoder(Value):
         label = self.columns.label
         if chunk.table and label not in chunk.offered:
             raise column_values.missing_columns(chunk, [label], "which contains the labels")
-        _, y, gone = column_values.labels(self.columns, chunk, self.labels)
+        _, y, gone, _ = column_values.labels(self.columns, chunk, self.labels)
         chunk.refuse(gone, lambda row: f"no label in column {label!r}; leave the row out")
         return y
 

@@ -465,7 +465,7 @@ class TableModel:
     def check_labels(self, chunk: Chunk) -> None:
         """Raise if labels that come without their events cannot be learned."""
         columns, kept = self.encoding.columns, np.ones(chunk.rows, dtype=bool)
-        _, y, _ = labels(columns, chunk, self.encoding.labels)
+        y = labels(columns, chunk, self.encoding.labels).values
         require_declared(columns, chunk, y, kept)
         encoded = EncodedChunk(np.empty((chunk.rows, 0)), y, None, kept, {})
         encoded = encoded._replace(labels=distinct_labels(y))
