@@ -154,6 +154,8 @@ def test_an_interrupt_at_any_line_finds_the_model_before_or_after(name):
             path = frame.f_code.co_filename
             if not ("counterpoise" in path or "contextlib" in path) or "tests" in path:
                 return None
+            if path.endswith("vocabulary.py"):  # a tracer, unlike a signal, leaves its lock closed
+                return None
             if event == "line":
                 lines[0] += 1
                 if lines[0] == at:
