@@ -56,8 +56,7 @@ class Postgres:
     def __init__(self, frame, uri, table="rows"):
         from adbc_driver_postgresql import dbapi
 
-        self._connection = dbapi.connect(uri, autocommit=True)
-        self._uri = uri
+        self._connection, self._table = dbapi.connect(uri, autocommit=True), table
         self.run(f"DROP TABLE IF EXISTS {quote(table)} CASCADE")
         with self._connection.cursor() as cursor:
             cursor.adbc_ingest(table, to_arrow(frame))
@@ -74,7 +73,12 @@ class Postgres:
             return cursor.fetch_arrow_table().to_pandas()
 
     def close(self):
-        self._connection.close()
+        """Remove the table and its views from the server, and disconnect."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with connection.cursor() as cursor:
+                cursor.execute(f"DROP TABLE IF EXISTS {quote(self._table)} CASCADE")
+            connection.close()
 
 
 def to_arrow(frame):

@@ -340,7 +340,6 @@ def test_hostile_names_work_or_are_refused(tmp_path, engine, kind, role):
         found = database.query(f"SELECT * FROM {quote(view)}").sort_values("id")
         assert found["prediction"].tolist() == model.predict(frame).tolist(), name
         database.run(f"DROP VIEW {quote(view)}")
-        database.run(f"DROP TABLE {quote(table)}")
         if kind == "postgres":
             database.close()
         worked += 1
