@@ -19,7 +19,8 @@ from counterpoise.readers.columnar import BATCH
 SERVER = "postgresql"
 SCHEMES = {SERVER: SERVER, "postgres": SERVER, "sqlite": "sqlite", "duckdb": "duckdb"}
 INTEGER, DATE, TIME, UTC_TIME = "integer", "date", "timestamp", "timestamptz"  # kinds of cursors
-SORT_MEMORY = "1GB"  # of DuckDB, which sorts larger tables in temporary files
+# Of DuckDB, which keeps parts of its file and sorts larger tables in temporary files.
+MEMORY_MB, COLUMN_MB, THREADS = 256, 2, 2
 
 
 def is_database(path: str) -> bool:
@@ -330,7 +331,7 @@ class DuckDB(Session):
         duckdb = _driver("duckdb", "duckdb")
         self._connection = duckdb.connect(split_address(address)[1], read_only=True)
         self._connection.execute("set python_enable_replacements = false")  # no local variables
-        self._connection.execute(f"set memory_limit = '{SORT_MEMORY}'")
+        self._connection.execute(f"set threads = {THREADS}")
 
     def _query(self, sql: str) -> Any:
         """Return the relation of one statement, which runs when it is read."""
@@ -355,6 +356,14 @@ class DuckDB(Session):
         found = self._query(f"select * from {relation}")
         kinds = dict(zip(found.columns, map(str, found.types), strict=True))
         return [re.sub(r"\(.*\)$", "", kinds[name]) for name in names]
+
+    def select(
+        self, types: Mapping[str, str], relation: str, where: str = "", order: str = ""
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the columns of a relation, given with their types."""
+        limit = MEMORY_MB + COLUMN_MB * len(types)
+        self._connection.execute(f"set memory_limit = '{limit}MB'")
+        return super().select(types, relation, where, order)
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a statement."""
