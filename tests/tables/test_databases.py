@@ -1,5 +1,7 @@
 """Tables of three databases give the model of the same rows in a file, each row once."""
 
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -306,6 +308,17 @@ def test_a_column_of_sqlite_may_begin_without_values(tmp_path, run):
     done = run(*learned, "n", code=2)
     assert "column 'x' contains values of type" in done.err
     assert not (tmp_path / "n").exists()
+
+
+@pytest.mark.parametrize("engine", ENGINES[:2])
+def test_a_missing_driver_names_the_extra(engine, run, tmp_path, monkeypatch):
+    database = Database(engine, tmp_path)
+    database.create(payments(10))
+    for name in ("duckdb", "adbc_driver_sqlite.dbapi"):
+        monkeypatch.setitem(sys.modules, name, None)
+    done = learn(run, database, code=1)
+    assert "requires" in done.err
+    assert done.err.endswith(": pip install 'counterpoise[sql]'\n")
 
 
 def test_addresses_have_no_credentials():
