@@ -1,5 +1,7 @@
 """Journeys through the package: Python calls of a warm call, and CPU time of a cold start.
 
+Run it with OPENBLAS_NUM_THREADS=1, since a limit of threads takes calls of its own.
+
 Writes results/journeys.md, next to the figures of an earlier commit in
 results/journeys_before.json. ``--save FILE`` only saves figures. ``--start-up OLD NEW`` writes
 results/startup.md, in turns by the Pythons of two environments, each with the wheel of a version.
@@ -33,7 +35,7 @@ class Tracer:
     """Counts calls of Python functions in this thread, while it is entered."""
 
     def __init__(self):
-        self.calls = self.between = self.out = 0
+        self.calls = self.own = self.between = self.out = 0
 
     def __enter__(self):
         sys.setprofile(self._event)
@@ -47,6 +49,7 @@ class Tracer:
             return
         self.calls += 1
         callee = _module(frame)
+        self.own += bool(callee)
         caller = "" if frame.f_back is None else _module(frame.f_back)
         if caller and caller != callee:
             self.between += bool(callee)
@@ -60,13 +63,13 @@ def _module(frame):
 
 
 def trace(work):
-    """Return calls, calls between our modules and calls out of them: medians of some calls."""
+    """Return calls, those of our functions, between our modules and out of them: medians."""
     work(), work()
     found = []
     for _ in range(ROUNDS):
         with Tracer() as tracer:
             work()
-        found.append((tracer.calls, tracer.between, tracer.out))
+        found.append((tracer.calls, tracer.own, tracer.between, tracer.out))
     return [int(statistics.median(column)) for column in zip(*found, strict=True)]
 
 
@@ -86,24 +89,26 @@ def chunks_of(size, seed=1):
 
 
 def by_command_line():
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        X, y = draw(4000)
-        table = np.column_stack([X, y])
-        head = ",".join([*(f"x{j}" for j in range(D)), "y"])
-        np.savetxt(folder / "rows.csv", table, "%.6g", ",", header=head, comments="")
-        model = folder / "m.safetensors"
-        words = ["learn", str(folder / "rows.csv"), "--label", "y", "--model", str(model)]
+    for name, rows, more in (
+        ("600 rows", 600, []),
+        ("4 chunks of 1,000 rows", 4000, ["--chunk-rows", "1000"]),
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            X, y = draw(rows)
+            path, model = Path(folder) / "rows.csv", Path(folder) / "m.safetensors"
+            head = ",".join([*(f"x{j}" for j in range(D)), "y"])
+            np.savetxt(path, np.column_stack([X, y]), "%.6g", ",", header=head, comments="")
+            words = ["learn", str(path), "--label", "y", "--model", str(model), *more]
 
-        def learn():
-            model.unlink(missing_ok=True)
-            sys.argv = ["counterpoise", *words, "--chunk-rows", "1000"]
-            with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(SystemExit):
-                command()
-            if not model.exists():
-                raise RuntimeError("nothing was learned")
+            def learn(model=model, words=words):
+                model.unlink(missing_ok=True)
+                sys.argv = ["counterpoise", *words]
+                with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(SystemExit):
+                    command()
+                if not model.exists():
+                    raise RuntimeError("nothing was learned")
 
-        yield "command line: learn a CSV, 4 chunks of 1,000 rows", trace(learn)
+            yield f"command line: learn a CSV, {name}", trace(learn)
 
 
 def in_chunks():
@@ -141,6 +146,8 @@ def progressively():
 
 def choosing():
     model = AutoClassifier().partial_fit(*draw(1000))
+    X, _ = draw(100, 2)
+    yield "averaging: predict, 100 rows", trace(lambda: model.predict(X))
     for name, size in (("one row", 1), ("100 rows", 100)):
         chunks = chunks_of(size)
         yield (
@@ -225,7 +232,8 @@ def write_start_up(before, after):
 
 def measure():
     """Return the figures of every journey, by name."""
-    journeys = (by_command_line, in_chunks, one_by_one, progressively, choosing, on_spark)
+    # Spark before the command line, whose delayed imports stay in the process
+    journeys = (on_spark, in_chunks, one_by_one, progressively, choosing, by_command_line)
     return {name: figures for journey in journeys for name, figures in journey()}
 
 
@@ -249,7 +257,7 @@ def main():
         return
     if before["python"].split(".")[:2] != found["python"].split(".")[:2]:
         print("warning: the figures before are those of another Python", file=sys.stderr)
-    nothing = ["", "", ""]
+    nothing = [""] * 4
     lines = []
     for name in dict.fromkeys([*before["figures"], *found["figures"]]):
         pair = [kept["figures"].get(name, nothing) for kept in (before, found)]
@@ -259,15 +267,15 @@ def main():
             for count in both
         ]
         lines.append([name, *cells])
-    heads = ("Python calls", "between our modules", "out of ours")
+    heads = ("Python calls", "our functions", "between our modules", "out of ours")
     report.write(
         "journeys",
         "Journeys through the package",
         f"Calls of Python functions that one warm call makes in its own thread, as "
-        f"`sys.setprofile` sees them: all of them; those from a function of one module of "
-        f"counterpoise to one of another; those from counterpoise into other packages. Medians of "
-        f"{ROUNDS} calls in a row, {D} features, two classes; models have learned 1,000 rows. "
-        f"Before is commit {before['commit']}.",
+        f"`sys.setprofile` sees them: all of them; those of functions of counterpoise; those from "
+        f"a function of one module of counterpoise to one of another; those from counterpoise into "
+        f"other packages. Medians of {ROUNDS} calls in a row, {D} features, two classes, one BLAS "
+        f"thread; models have learned 1,000 rows. Before is commit {before['commit']}.",
         report.table(
             ["", *(f"{head}, {when}" for head in heads for when in ("before", "after"))], lines
         ),

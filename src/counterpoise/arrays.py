@@ -40,7 +40,7 @@ def is_sparse(X: Rows) -> bool:
 
 def to_dense(X: Rows) -> Matrix:
     """Return rows as a matrix, without a copy if they are one."""
-    dense: Matrix = X.toarray() if is_sparse(X) else X
+    dense: Matrix = X if isinstance(X, np.ndarray) else X.toarray()
     return dense
 
 
@@ -55,12 +55,12 @@ def scatters(c: int, d: int) -> NDArray[np.float64]:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let products take one thread in this context."""
-    if getattr(
-        _context, "is_entered", False
-    ):  # to set it again takes longer than to learn few rows
+    libraries, is_entered = _libraries(), getattr(_context, "is_entered", False)
+    # To set one thread again takes longer than to learn few rows.
+    if is_entered or all(one.num_threads == 1 for one in libraries.lib_controllers):
         yield
         return
-    with _libraries().limit(limits=1):
+    with libraries.limit(limits=1):
         _context.is_entered = True
         try:
             yield

@@ -72,12 +72,10 @@ class Part:
         """Return scores of rows, of shape (n, problems)."""
         if self.fixed is None:
             return self.solution.of(X)
-        parts = []
-        for start in range(0, max(X.shape[0], 1), SLICE):
-            part = X[start : start + SLICE]
-            Z = self.fixed.transform(to_dense(part))
-            parts.append(self.solution.of(Z))
-        return np.concatenate(parts)
+        n = X.shape[0]
+        if n > SLICE:
+            return np.concatenate([self.of(X[i : i + SLICE]) for i in range(0, n, SLICE)])
+        return self.solution.of(self.fixed.transform(to_dense(X)))
 
 
 @dataclass(frozen=True, eq=False)

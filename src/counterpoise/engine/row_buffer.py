@@ -31,17 +31,18 @@ class RowBuffer:
     ) -> RowBuffer:
         """Return the buffer with more rows, given the weight of each class before them."""
         result = dict(self.rows)
+        weight = np.ones(len(y)) if weight is None else weight
         for label in dict.fromkeys(y.tolist()):
-            mine = np.flatnonzero(y == label)
-            w = np.ones(len(mine)) if weight is None else weight[mine]
-            clock = before.get(label, 0.0) + np.cumsum(w)
+            (mine,) = (y == label).nonzero()
+            w = weight[mine]
+            clock = before.get(label, 0.0) + w.cumsum()
             last = mine[-self.max_rows :]
             part = X[last]
             part = np.array(part) if isinstance(part, np.ndarray) else part.toarray()
             at = len(mine) - len(last)
             more = zip(part, w[at:].tolist(), clock[at:].tolist(), strict=True)
             result[label] = self._last((*result.get(label, ()), *more))
-        return replace(self, rows=result)
+        return RowBuffer(self.max_rows, result)
 
     def merge(self, other: RowBuffer, before: dict[Any, float]) -> RowBuffer:
         """Return the buffer followed by another one, given the weight of each class before it."""

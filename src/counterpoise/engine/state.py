@@ -263,14 +263,15 @@ class State:
         the same step.
         """
         rows_of, labels = batch.group(batch.y, states[0].moments.labels)
-        same = labels is states[0].moments.labels
-        group = lambda y, known: (rows_of, known if same else labels)  # noqa: E731
-        batch, changes = replace(batch, group=group), []
+        same, changes = labels is states[0].moments.labels, []
         with np.errstate(over="ignore", invalid="ignore"):
             for state, Z in zip(states, terms, strict=True):
-                chunk = state._moments_of(batch, limit, state.moments.anchor, Z)
+                known = state.moments
+                group = rows_of, known.labels if same else labels
+                chunk = state._moments_of(batch, limit, known.anchor, group, Z)
                 after = {"moments": chunk, "declared": declared}
                 changes.append(state._add_arguments(state, after))
+        require_light(chunk)  # all have the same weights
         add_all(changes, owner, attributes)
 
     def _sparse_chunk(self, batch: Batch, limit: float) -> SparseChunk | None:
@@ -301,25 +302,37 @@ class State:
         return X if self.fixed is None else terms_of(X, self.fixed)
 
     def _moments_of(
-        self, batch: Batch, limit: float, anchor: Vector | None, terms: Rows | None = None
+        self,
+        batch: Batch,
+        limit: float,
+        anchor: Vector | None,
+        group: tuple[list[NDArray[np.intp]], Labels] | None = None,
+        terms: Rows | None = None,
     ) -> Moments:
-        """Return the moments of rows, or of their terms if these are given."""
+        """Return the moments of rows, or of their terms if these are given.
+
+        ``group`` has the rows of each label, and the labels.
+        """
         fixed, features, index = self.fixed, batch.X, None
-        rows_of, labels = batch.group(batch.y, self.moments.labels)
+        rows_of, labels = group or batch.group(batch.y, self.moments.labels)
         if self.codes is not None:
             features, index = self.codes.split(batch.X)
             self._require_category_room(index, len(labels), limit)
-        X, through = (features, fixed) if terms is None else (terms, None)
+        X = features if terms is None else terms
+        through = fixed if terms is None else None  # the map of these rows
         d = X.shape[1] if through is None else through.size
         require_room(len(labels), d, limit, fixed is not None)
-        decay, weight = self.config.decay, batch.weight
-        rows = GroupedRows(X, rows_of, labels, weight, batch.t, index)
-        chunk = moments_of(rows, decay, anchor, through)
+        decay, weight, t = self.config.decay, batch.weight, batch.t
+        if through is None:
+            chunk = Moments.of_groups(X, rows_of, labels, weight, decay, anchor, t, index)
+        else:
+            rows = GroupedRows(features, rows_of, labels, weight, t, index)
+            chunk = moments_of(rows, decay, anchor, through)
+            require_light(chunk)
         if fixed is None:
             require_moderate(features, chunk, batch.names)
         else:
             chunk.clipped[0] = clipped_weight(features, weight, fixed)
-            require_light(chunk)
         return chunk
 
     def _require_category_room(self, index: NDArray[np.intp], c: int, limit: float) -> None:

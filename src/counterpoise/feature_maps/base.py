@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -152,19 +152,20 @@ class MapUnion(Map):
             if isinstance(part, MapUnion):
                 raise ValueError(f"{part!r} cannot be part of a union")
 
-    def _parts(self, inputs: int) -> Iterator[tuple[Map, slice, slice]]:
-        """Yield each part, with the slices of its terms and of its rows of ``drawn``."""
-        term = draw = 0
+    def _parts(self, inputs: int) -> list[tuple[Map, slice, slice]]:
+        """Return each part, with the slices of its terms and of its rows of ``drawn``."""
+        term, draw, found = 0, 0, []
         for part in self.maps:
             more, draws = part.count(inputs), part.n_params_per_feature
-            yield part, slice(term, term + more), slice(draw, draw + draws)
+            found.append((part, slice(term, term + more), slice(draw, draw + draws)))
             term, draw = term + more, draw + draws
+        return found
 
     def count(self, inputs: int) -> int:
         return sum(part.count(inputs) for part in self.maps)
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
-        parts = list(self._parts(X.shape[1]))
+        parts = self._parts(X.shape[1])
         result = np.empty((len(X), parts[-1][1].stop))
         for part, terms, draws in parts:
             part.apply_into(result[:, terms], X, drawn[draws])

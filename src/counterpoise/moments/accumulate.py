@@ -8,6 +8,7 @@ weight.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -51,7 +52,7 @@ def fill(
     even = given is None and lives is None
     of_class = dense if isinstance(X, np.ndarray) else sparse
     block = max(1024, 2**23 // X.shape[1])  # rows at a time: about 64 MB
-    entering = [(rows, weight) for rows in rows_of]
+    entering = list(zip(rows_of, repeat(weight), strict=False))
     if lives is not None:
         entering = [
             _decay_rows(rows, weight, life) if len(rows) and life < np.inf else (rows, weight)
@@ -76,7 +77,7 @@ def fill(
                 result += part
     if lives is not None:
         result.N[:] = [weight[rows].sum() for rows in rows_of]
-    result.stream[:] = result.N.sum()
+    result.stream[:] = np.add.reduce(result.N)
     if lives is not None:
         _class_stream_weights(rows_of, weight, lives, result)
     if X.shape[0] > MAX_ROWS_WITHOUT_ANCHOR:
@@ -234,7 +235,7 @@ def fill_parts(result: Any, X: Any, rows_of: list[NDArray[np.intp]], given: Vect
         result.u[k], result.squares[k] = result.parts[k].u, result.parts[k].squares
         result.diagonal[k] = result.squares[k] - result.u[k] ** 2
         result.max_scatter[k] = np.maximum(result.diagonal[k], 0.0)
-    result.stream[:] = result.N.sum()
+    result.stream[:] = np.add.reduce(result.N)
     if X.shape[0] > MAX_ROWS_WITHOUT_ANCHOR:
         _recenter(result, X, [(rows, weight) for rows in rows_of], max(X.shape[0], 1))
 

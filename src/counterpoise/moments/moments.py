@@ -231,6 +231,7 @@ class Moments:
         """
         from counterpoise.moments.resize import with_labels
 
+        self._check_compatible(other)
         grown = with_labels(self, other.labels)
         names = () if grown is self else Moments.VALUES
         after = {name: getattr(grown, name) for name in names}
@@ -244,7 +245,6 @@ class Moments:
 
         Its labels have slots. The holder gets the attributes in ``state`` in the same step.
         """
-        self._check_compatible(other)
         if isinstance(other, SparseChunk) and self._has_many_pending:
             assert self.C is not None  # one pass over the scatters takes longer than the products
         keep, share = None, 1.0

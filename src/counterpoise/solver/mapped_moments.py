@@ -103,7 +103,9 @@ def require_map_fits(the_map: Map | None, inputs: int, limit: float) -> None:
 def terms_of(X: Rows, fixed: FittedMap) -> Matrix:
     """Return few rows after a map; raise if a term is too large."""
     mapped = fixed.transform(X if isinstance(X, np.ndarray) else X.toarray())
-    if not max(mapped.max(initial=0.0), -mapped.min(initial=0.0)) <= MAX_ABS_VALUE:
+    high = np.maximum.reduce(mapped, axis=None, initial=0.0)  # as max would, without its calls
+    low = np.minimum.reduce(mapped, axis=None, initial=0.0)
+    if not max(high, -low) <= MAX_ABS_VALUE:
         raise ValueError(f"terms of {fixed.map.text} overflow; take a lower order")
     return mapped
 
