@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -267,7 +268,7 @@ def map_partitions(plan: Plan, schema: str, task: Task) -> DataFrame:
 
 def collect_parts(df: DataFrame) -> list[Any]:
     """Return the rows of a frame in the order of their parts; raise the first error."""
-    rows = sorted(df.collect(), key=lambda row: row["part"])
+    rows = sorted(df.collect(), key=itemgetter(0))  # the part
     for row in rows:
         if row["error"]:
             raise DataError(row["error"])
@@ -288,10 +289,9 @@ def encoder_of(
         is_text = plan.kinds.get(name) == "category" or name in columns.pseudo_rows
         if not is_text or not columns.feature(name):
             raise DataError(f"categories are given for {name!r}, which is not a column of text")
-    kinds = {
-        n: columns.explicit_types.get(n, k) for n, k in plan.kinds.items() if columns.feature(n)
-    }
-    kinds |= {n: kind for n, kind in before.kinds.items() if n in kinds}  # learned kinds stay
+    names = columns.features_among(plan.kinds)
+    learned = plan.kinds | columns.explicit_types | before.kinds  # learned kinds stay
+    kinds = {name: learned[name] for name in names}
     if not kinds:
         raise DataError("no column is left to learn from")
     for name, kind in kinds.items():
@@ -326,13 +326,13 @@ def encoder_of(
             )
         if after.size:
             vocabularies[name] = after
-    found = [feature for feature in found if feature.kind != MANY_CATEGORIES]
     kind = columns.explicit_types.get(columns.label, plan.kinds[columns.label])
     labels = before.labels or ("int" if kind == "number" else "text")
     position = {name: j for j, name in enumerate(kinds)}
-    fresh = {*certain, *(f for f in found if f.kind != "category" or f.column not in given)}
+    fresh = [f for f in found if f.kind != MANY_CATEGORIES]
+    fresh = [f for f in fresh if f.kind != "category" or f.column not in given]
     ordered = sorted(
-        fresh - set(before.features),
+        {*certain, *fresh}.difference(before.features),
         key=lambda f: (position[f.column], ORDER[f.kind], _rank(f)),
     )
     everything = (*before.features, *ordered)
