@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from counterpoise import AutoClassifier, BalancedRidgeClassifier, TableClassifier
-from counterpoise.engine import state
+from counterpoise import AutoClassifier, BalancedRidgeClassifier, Moments, TableClassifier
 from counterpoise.engine.candidates import Candidates
 from counterpoise.tables.scoring import split_rows
 
@@ -21,13 +20,13 @@ def table(n=600, seed=0):
 @pytest.fixture
 def row_counts(monkeypatch):
     """Numbers of rows of which moments were computed."""
-    rows, real = [], state.moments_of
+    rows, real = [], Moments.of_groups
 
-    def moments_of(grouped, *arguments):
-        rows.append(grouped.X.shape[0])
-        return real(grouped, *arguments)
+    def of_groups(X, *arguments):
+        rows.append(X.shape[0])
+        return real(X, *arguments)
 
-    monkeypatch.setattr(state, "moments_of", moments_of)
+    monkeypatch.setattr(Moments, "of_groups", of_groups)
     return rows
 
 

@@ -93,8 +93,9 @@ def pack_moments(moments: Moments, decay: Decay) -> tuple[Arrays, Facts]:
     if moments.removed.any():
         arrays["removed"] = moments.removed
     arrays["C"] = np.empty((c, d * (d + 1) // 2))
+    C = moments.C
     for j, (start, end) in enumerate(_row_limits(d)):
-        arrays["C"][:, start:end] = moments.C[:, j, : j + 1]
+        arrays["C"][:, start:end] = C[:, j, : j + 1]
     return arrays, {"labels": plain_labels(moments.labels), "features": d}
 
 
@@ -127,9 +128,9 @@ def unpack_moments(arrays: Arrays, facts: Facts, limit: Any, decay: Decay) -> Mo
     else:  # no row can be unlearned
         moments.min_row_weight[:] = np.minimum(moments.n, 1.0)
         moments.row_hashes[moments.n > 0] = UNTRACKED_HASH
-    triangle = arrays.pop("C")
+    triangle, C = arrays.pop("C"), moments.C
     for j, (start, end) in enumerate(_row_limits(d)):
-        moments.C[:, j, : j + 1] = moments.C[:, : j + 1, j] = triangle[:, start:end]
+        C[:, j, : j + 1] = C[:, : j + 1, j] = triangle[:, start:end]
     del triangle  # it may be large, and the next check needs memory
     _require_possible(moments, decay.is_active and not decay.is_timed)
     total = moments.N.sum()

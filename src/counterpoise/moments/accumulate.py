@@ -58,11 +58,13 @@ def fill(
             _decay_rows(rows, weight, life) if len(rows) and life < np.inf else (rows, weight)
             for rows, life in zip(rows_of, lives.tolist(), strict=True)
         ]
+    scatters = result.C
     for k, (rows, omega) in enumerate(entering):
         for i in range(0, len(rows), block):
             part, slot = (result, k) if i == 0 else (result.empty_class(k), 0)
             mine = rows[i : i + block]
-            sums = part.mean[slot], part.C[slot], part.nonconstant_weight[slot]
+            C = (scatters if i == 0 else part.C)[slot]
+            sums = part.mean[slot], C, part.nonconstant_weight[slot]
             row_hashes = part.row_hashes[slot] if lasting else None
             n = of_class(X, mine, omega, result.anchor, *sums, row_hashes)
             part.n[slot] = part.N[slot] = n
@@ -70,7 +72,7 @@ def fill(
                 part.min_row_weight[slot] = 1.0
             else:
                 part.weight_remainder[slot], part.min_row_weight[slot] = weigh(mine, omega, n)
-            part.max_scatter[slot] = np.maximum(part.C[slot].diagonal(), 0.0)
+            part.max_scatter[slot] = np.maximum(C.diagonal(), 0.0)
             if not lasting:
                 part.row_hashes[slot] = UNTRACKED_HASH
             if i:

@@ -129,7 +129,7 @@ class Moments:
         self.mean, self.max_scatter = np.zeros((2, c, d))
         self.nonconstant_weight, self.removed = np.zeros((2, c, 2, d))
         self.row_hashes = np.zeros((c, 2, 1 + d), dtype=np.uint64)
-        self.C = scatters(c, d)
+        self.unfinished_C, self.pending = scatters(c, d), []
         self.when, self.clipped = np.array([NO_TIMESTAMP]), np.zeros(1)
         self.categories = None
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, lapack
+from scipy import linalg
 
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.moments.moments import EPS
@@ -106,7 +106,7 @@ class LowRank:
             if len(np.unique(np.round(products / products.max(), 9))) > most:
                 return None
         least = RANK_ULPS * EPS * float(np.diagonal(K).max())
-        c, order, rank, _ = lapack.dpstrf(K.T, tol=least, lower=1)
+        c, order, rank, _ = linalg.lapack.dpstrf(K.T, tol=least, lower=1)
         return cls(c, order - 1, rank) if 0 < rank <= most else None
 
     def contains(self, X: Matrix) -> bool:
@@ -118,7 +118,7 @@ class LowRank:
 
     def coordinates(self, X: Matrix) -> Matrix:
         """Return x (n, r) of rows Lx."""
-        found = blas.dtrsm(1.0, self._triangle, X[:, self._some].T, lower=1, overwrite_b=1)
+        found = linalg.blas.dtrsm(1.0, self._triangle, X[:, self._some].T, lower=1, overwrite_b=1)
         return np.ascontiguousarray(found.T)
 
 

@@ -416,7 +416,8 @@ class TableModel:
         """True if a column without a role may have many categories."""
         model = self.model or self.prototype
         if model is None:
-            return all(self.given.get(name) is None for name in ("feature_map", "pooled_rows"))
+            given = self.given.get
+            return given("feature_map") is None and given("pooled_rows") is None
         ridge = as_ridge(model)
         return ridge is not None and ridge.allows_many
 
