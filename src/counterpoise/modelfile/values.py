@@ -392,8 +392,7 @@ def unpack_progressive(
     """
     labels, c = moments.labels, len(moments.labels)
     wanted = {"rows", "until", "labels", "runs", "last", "is_sorted", "was_sorted"}
-    is_dict = isinstance(fact, dict)
-    _require(is_dict and set(fact) - {"pending", "scores"} == wanted)
+    _require(isinstance(fact, dict) and set(fact) - {"pending", "scores"} == wanted)
     rows, until = fact["rows"], fact["until"]
     _require(type(rows) is int and type(until) is int and 0 < rows <= until < 2**63)
     first = 0 if states is None else max(state.config.rows for state in states.values())
