@@ -416,8 +416,8 @@ def _as_problem(error: Exception) -> Response:
         return _problem(error.status, str(error), error.headers)
     if isinstance(error, QueueFullError):
         return _problem(503, "too many requests wait; send it again later", (RETRY,))
-    if isinstance(error, StorageError):
-        text = "the change could not be written, and did not happen; see the log"
+    if isinstance(error, (StorageError, OSError)):
+        text = "the change could not be written; send it again later"
         return _problem(503, text, (RETRY,))
     if isinstance(error, DataError):
         named = FIELD.search(str(error))

@@ -18,7 +18,7 @@ PROBLEMS = {
     "415": "The content type or encoding is not accepted.",
     "422": "Values that cannot be used; the problem names the field.",
     "429": "Too many requests.",
-    "503": "The change could not be written and did not happen.",
+    "503": "The change could not be written; send it again later.",
 }
 TYPES = {"number": "number", "cycle": "string", "date": "string", "bool": "boolean"}
 

@@ -145,9 +145,9 @@ class Writer(threading.Thread):
             if len(group) == 1:
                 raise
             return [self._commit_alone(one) for one in group]
-        self._run_kind(group, answers, ERASE, self.store.erase)
-        self._run_kind(group, answers, INSPECT, lambda rows: [inspect(self.store)])
-        self._run_kind(group, answers, SHOW, lambda rows: [self._monitor.show()])
+        self._run_apart(group, answers, ERASE, self.store.erase)
+        self._run_apart(group, answers, INSPECT, lambda rows: [inspect(self.store)])
+        self._run_apart(group, answers, SHOW, lambda rows: [self._monitor.show()])
         return [answers[k] for k in range(len(group))]
 
     def _commit_alone(self, one: Request) -> Any:
@@ -155,6 +155,20 @@ class Writer(threading.Thread):
             return self._commit([one])[0]
         except Exception as error:
             return error
+
+    def _run_apart(
+        self,
+        group: list[Request],
+        answers: dict[int, Any],
+        kind: str,
+        function: Callable[[Sequence[Any]], Sequence[Any]],
+    ) -> None:
+        """Add the answers of requests outside the transaction; their errors are theirs alone."""
+        try:
+            self._run_kind(group, answers, kind, function)
+        except Exception as error:
+            left = [k for k, one in enumerate(group) if one.kind == kind and k not in answers]
+            answers |= dict.fromkeys(left, error)
 
     def _run_kind(
         self,
