@@ -183,10 +183,12 @@ class Study:
         ----------
         one, other : str
             The learners.
-        metric, part : str
+        metric : str
             As for :meth:`values`.
         rope : float, default=0.01
             Differences that do not matter.
+        part : str
+            As for :meth:`values`.
         """
         found, names = self.values(metric, part), list(self.learners)
         sign = -1.0 if metric in LOW_IS_BEST else 1.0
@@ -198,10 +200,12 @@ class Study:
 
         Parameters
         ----------
-        metric, part : str
+        metric : str
             As for :meth:`values`.
         style : {"markdown", "latex"}, default="markdown"
             Format of the table.
+        part : str
+            As for :meth:`values`.
         """
         if style not in ("markdown", "latex"):
             raise ValueError(f"style must be 'markdown' or 'latex'; got {style!r}")

@@ -86,7 +86,7 @@ class Client:
 
         Returns
         -------
-        answers : dict or list of dict
+        dict or list of dict
             The answer of each event.
         """
         return self.send("POST", "/predict", events)
@@ -101,7 +101,7 @@ class Client:
 
         Returns
         -------
-        results : dict or list of dict
+        dict or list of dict
             What became of each label.
         """
         return self.send("POST", "/label", labels)
@@ -116,7 +116,7 @@ class Client:
 
         Returns
         -------
-        results : dict or list of dict
+        dict or list of dict
             What became of each event.
         """
         return self.send("POST", "/learn", rows)
@@ -131,7 +131,7 @@ class Client:
 
         Returns
         -------
-        result : dict
+        dict
             What the event was.
         """
         return self.send("DELETE", f"/events/{quote(id, safe='')}")
@@ -141,7 +141,7 @@ class Client:
 
         Returns
         -------
-        description : dict
+        dict
             Version, classes, numbers of events and labels, and the quality of the predictions.
         """
         return self.send("GET", "/model")
@@ -158,7 +158,7 @@ class Client:
 
         Returns
         -------
-        answer : object
+        object
             The answer.
         """
         body, headers = None, dict(self._headers)

@@ -88,8 +88,10 @@ def new_token(name: str, *roles: str) -> tuple[str, str]:
 
     Returns
     -------
-    token, line : str
-        The token, which is not stored, and the line with its hash.
+    token : str
+        The token, which is not stored.
+    line : str
+        The line with its hash.
 
     Examples
     --------

@@ -239,6 +239,10 @@ class EventStore:
         """Commit all changes inside the context in one transaction.
 
         If it cannot be committed, the store and the model are as they were before.
+
+        Yields
+        ------
+        None
         """
         if self._is_grouped:
             yield
@@ -318,7 +322,7 @@ class EventStore:
 
         Returns
         -------
-        answers : list of dict
+        list of dict
             For each event its id and the columns of ``counterpoise predict``: ``prediction``,
             ``score``, ``proba_balanced_...`` and ``proba_stream_...`` of each class, ``alert`` if
             there is a rule, ``reason_1``, ``share_1`` and so on, and the version of the ``model``.
@@ -372,7 +376,7 @@ class EventStore:
 
         Returns
         -------
-        results : list of str
+        list of str
             For each label "learned", "waiting" (its event did not come yet), "revised",
             "unchanged", or "ignored" (its event had an alert, and alerts are explored).
         """
@@ -402,7 +406,7 @@ class EventStore:
 
         Returns
         -------
-        results : list of str
+        list of str
             As of :meth:`label`.
         """
         for k, row in enumerate(rows):
@@ -585,7 +589,7 @@ class EventStore:
 
         Returns
         -------
-        results : list of str or None
+        list of str or None
             For each id "pending", "waiting" (a label without an event) or "learned"; None if it is
             unknown.
         """
@@ -630,7 +634,7 @@ class EventStore:
 
         Returns
         -------
-        found : list of str
+        list of str
             Those that are pending.
         """
         pending = self._store.stored_rows(EVENTS, ids)
@@ -641,7 +645,7 @@ class EventStore:
 
         Returns
         -------
-        times : list of float
+        list of float
             Seconds since 1970.
         """
         return self._store.pending_times()
@@ -656,7 +660,9 @@ class EventStore:
 
         Returns
         -------
-        events, labels : int
+        events : int
+            How many were deleted.
+        labels : int
             How many were deleted.
         """
         return self._store.expire(before)
