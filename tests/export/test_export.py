@@ -447,7 +447,7 @@ def test_what_cannot_be_exported_says_so(run):
     learn(run, "m.st", "one.csv", more=["--hash", "town=4"])
     assert json.loads(run("export", "m.st").out)["hashed"]["buckets"] == {"town": 4}
     error = run("export", "m.st", "-o", "m.pdf", code=2).err
-    assert "cannot infer the format of 'm.pdf'; use .json, .onnx or .joblib" in error
+    assert "cannot infer the format of 'm.pdf'; use .json, .onnx, .joblib or .sql" in error
     assert not os.path.exists("m.pdf")
 
 
