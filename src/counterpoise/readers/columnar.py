@@ -227,7 +227,7 @@ def _sound(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         values = _sound(column.dictionary)
         is_same = values is column.dictionary
-        return column if is_same else pa.DictionaryArray.fromarrays_of(column.indices, values)
+        return column if is_same else pa.DictionaryArray.from_arrays(column.indices, values)
     if not pa.types.is_string_view(column.type) or not column.null_count:
         return column
     views = np.frombuffer(column.buffers()[1], dtype=np.int64).reshape(-1, 2)
