@@ -19,9 +19,9 @@ demo: $(VENV)/installed-demo
 demo-serve: $(VENV)/installed-demo
 	$(PY) examples/serve/demo.py --seconds 120
 
-# More workers than cores, for the time in which Spark and programs that tests wait for leave one idle.
+# More workers than cores, for the time in which Spark, servers and programs leave one idle.
 test: check compiled
-	$(PYTEST) -n 3 --cov --cov-report=
+	$(PYTEST) -n 4 --cov --cov-report=
 	@echo "Coverage: $$($(BIN)/coverage report --format=total) % of the statements in src/counterpoise" \
 		"run within the first case of each quick test; compiled modules and other processes do not count"
 
