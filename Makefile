@@ -21,7 +21,7 @@ demo-serve: $(VENV)/installed-demo
 
 # More workers than cores, for the time in which Spark, servers and programs leave one idle.
 test: check compiled
-	$(PYTEST) -n 4 --cov --cov-report=
+	$(PYTEST) -n 5 --cov --cov-report=
 	@echo "Coverage: $$($(BIN)/coverage report --format=total) % of the statements in src/counterpoise" \
 		"run within the first case of each quick test; compiled modules and other processes do not count"
 

@@ -384,7 +384,7 @@ def test_memory_does_not_grow_with_the_rows(database, tmp_path):
     cached = (
         100 if database.engine == "duckdb" else 45
     )  # MB; buffers of the drivers, and parts of files in DuckDB
-    for rows in (200_000, 1_500_000):  # the difference takes 75 MB in memory
+    for rows in (200_000, 1_000_000):  # the difference takes 46 MB in memory
         insert(database, before + 1, rows)
         before = rows
         peaks.append(peak_memory(tmp_path, "learn", database.uri, *LEARN, f"{rows}")[0])
